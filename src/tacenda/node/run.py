@@ -17,13 +17,14 @@ from typing import Any
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
+from tacenda.node.evaluation_run import Evaluated, EvaluationRun, model_digest
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import checked_schema, read_records
 from tacenda.node.membership.amendments import Amendments
 from tacenda.node.membership.votes import ConflictingVotes
-from tacenda.node.observer import Observer
+from tacenda.node.observer import EVALUATION_FILE, Observer
 from tacenda.node.peer import Peer
 from tacenda.node.policy import Approval, PolicyFile
 from tacenda.node.policy import require as require_policy
@@ -33,7 +34,7 @@ from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim, ledger_path
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
-from tacenda.node.transport.exchange import MemberCaught
+from tacenda.node.transport.exchange import MemberCaught, PeerAbsent
 from tacenda.node.transport.probe import dates
 from tacenda.node.transport.tls_log import TlsLog
 from tacenda.node.watchdog import LeftRun, Signals
@@ -117,13 +118,24 @@ def _run(
         session.all_signed(amendments.book)
         ledger = ledger_path(options.ledger, name, options.state, options.rehearsal)
         # No record is read before all have signed
-        problem = read_records(contract, name, schema, options.data, ledger).trained
+        records = read_records(contract, name, schema, options.data, ledger)
+        problem = records.trained
         key = state.bind(contract.run_id(), name, data_digest(problem))
         session.show_state(key)
         account = _account(options, contract, ledger, problem, log)
         allowed = _hold_budget(policy, contract, identity.signing_key, ledger, account, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        closing = None
+        if contract.evaluation is not None:
+            closing = stack.enter_context(
+                EvaluationRun(options, contract, identity, log, stop, policy)
+            )
+            _tell(options, log, closing.claim(ledger, account, records))
+            closing.require_covered(account, booked, plan)
         spending = stack.enter_context(booked)
+        if closing is not None:
+            closing.reserve()
+            observer.held_out(closing.plan, closing.account)
         observer.account(ledger, account)
         state.keep_mark(spending.mark)
         peer = Peer(plan, name, problem, key, state, session.exchange, session.handshake.edges)
@@ -137,13 +149,21 @@ def _run(
             spending.settle(state.charges(), final=True)
             caught = session.witness.caught
             save_folder(options.state, result, contract, schema, identity, caught, allowed)
+            absent = session.exchange.absent
+            if closing is not None:
+                texts = closing.texts(amendments, model_digest(result.models[0]), absent)
+                session.handshake.closed_by = frozenset(text.hash() for text in texts)
             if not state.noted(ALL_FINISHED):
-                missing = session.take_leave(contract.absence.limit_seconds)
-                state.note(ALL_FINISHED, not missing)
+                _take_leave(session, state, stop, closing is not None)
             # found while the last digests went round
             if caught.keys() - session.exchange.absent:
                 save_folder(options.state, result, contract, schema, identity, caught, allowed)
                 raise MemberCaught(list(caught.values()))
+            if closing is None:
+                return result
+            session.stop()
+            evaluated = closing.run(result, amendments, absent, observer)
+            save_evaluation(options.state, result, evaluated, contract, identity)
             return result
         except BaseException as stopped:
             log.warning(
@@ -153,6 +173,8 @@ def _run(
             )
             left = isinstance(stopped, LeftRun)
             _settle_what_is_there(spending, state, log, final=left)
+            if left and closing is not None:
+                closing.give_back()
             if isinstance(stopped, (ConflictingVotes, MemberCaught)):
                 time.sleep(min(SHOWN, contract.absence.limit_seconds))
             raise
@@ -199,11 +221,30 @@ def _account(
     account, notes = claim(
         ledger, problem, options.dataset, contract.privacy, options.budget, needs_budget
     )
+    _tell(options, log, notes)
+    return account
+
+
+def _tell(options: NodeSettings, log: Any, notes: list[str]) -> None:
     for note in notes:
         log.info("account", message=note)
         if not options.quiet:
             print(note, file=sys.stderr, flush=True)
-    return account
+
+
+def _take_leave(session: Session, state: NodeState, stop: Signals, evaluates: bool) -> None:
+    """Stay until no neighbour needs a message of the training any more, or as long as one may be
+    away; where an evaluation follows, half as long, because others may be in it and wait."""
+    contract = session.contract
+    limit = contract.absence.limit_seconds
+    missing = session.take_leave(limit / 2 if evaluates else limit)
+    state.note(ALL_FINISHED, not missing)
+    if missing and evaluates:
+        stop.check()
+        # In the evaluation nobody could get the training's last rows from here any more
+        if contract.absence.policy == "stop":
+            links = session.endpoint.links
+            raise PeerAbsent(missing, limit / 2, [links[peer].reason for peer in missing])
 
 
 def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:
@@ -218,6 +259,19 @@ def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any
         stack.enter_context(
             Dashboard(options.dashboard, observer, options.state, log, quiet=options.quiet)
         )
+
+
+def save_evaluation(
+    folder: Path, result: RunResult, evaluated: Evaluated, contract: Contract, identity: Identity
+) -> None:
+    """What the evaluation found, and both statements signed anew, in the state folder."""
+    from tacenda.formats.files import write_json
+    from tacenda.node.signed_statement import write_statement
+
+    write_json(folder / EVALUATION_FILE, evaluated.found.to_plain())
+    assert result.privacy is not None and evaluated.found.privacy is not None
+    found = (evaluated.model, evaluated.found.privacy)
+    write_statement(folder, result.privacy, contract, identity, found)
 
 
 def save_folder(

@@ -130,14 +130,20 @@ class EvaluationTerms(_Part):
 
     held_out: the share of every member's records that is kept for it; which ones, the member draws
     in secret and once. epsilon, delta: what the held-out records may lose; those of the run where
-    they are not given. bins: of the scores, for calibration and ROC. confidence: of the intervals.
+    they are not given. confidence: of the intervals. edges: of the bins of predicted probabilities,
+    for calibration and ROC; log_loss_bound: to which one record's log loss is cut. low, high: the
+    label's bounds where it is a number; residual_bound: to which a residual is cut.
     """
 
     held_out: Annotated[float, Field(gt=0, lt=1)]
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    bins: Annotated[int, Field(ge=2, le=100)] = 10
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    edges: Annotated[list[float], Field(min_length=1, max_length=1000)] | None = None
+    log_loss_bound: Positive | None = None
+    low: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    high: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    residual_bound: Positive | None = None
 
 
 class EvaluatedRun(_Part):
