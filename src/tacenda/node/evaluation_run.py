@@ -17,9 +17,7 @@ member that stays away, as long as the contract says, and can be started again.
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,9 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda._types import Array
-from tacenda.errors import InputError, StateError, UnsupportedError
-from tacenda.evaluation.measures import PROBABILITIES
+from tacenda.errors import StateError
+from tacenda.node.evaluation_plan import (
+    TITLE,
+    closing_contract,
+    closing_plan,
+    model_digest,
+    statistic_of,
+)
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import MemberRecords
@@ -44,110 +47,14 @@ from tacenda.node.state.accounts import claim_held_out, require_covered
 from tacenda.node.state.database import NodeState
 from tacenda.node.state.spending import Spending
 from tacenda.node.watchdog import Signals
-from tacenda.problem import losses
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
 if TYPE_CHECKING:
+    from tacenda.data.schema import Label
     from tacenda.evaluation.private import PrivateEvaluation
-    from tacenda.problem.statistics import Statistic
 
 LEAVE_TAKEN = "all finished"  # note: no neighbour needs a message of this run any more
-UNKNOWN = "0" * 64  # in the place of the model's digest, before there is a model
-TITLE = ": evaluation"
-# What a closing run does not take over from its contract
-_OF_TRAINING = (
-    "evaluation",
-    "amendment",
-    "follows",
-    "left",
-    "prepare",
-    "output",
-    "mixing",
-    "finish_mixing",
-)
-
-
-def model_digest(model: Array) -> str:
-    """SHA-256 of a model, the same on every machine."""
-    plain = np.ascontiguousarray(model, "<f8").reshape(-1)
-    return hashlib.sha256(f"model of {len(plain)} numbers\n".encode() + plain.tobytes()).hexdigest()
-
-
-def statistic_of(contract: Contract) -> Statistic:
-    """What is asked of every held-out record, from the contract alone."""
-    from tacenda.problem.counts import ClassCounts, ValueSums
-
-    terms, problem = contract.evaluation, contract.problem
-    assert terms is not None
-    loss = losses.by_name(problem.loss)
-    if problem.classes is None:
-        if terms.low is None or terms.high is None:
-            raise InputError(
-                "contract field evaluation.low: for a label that is a number the contract must "
-                "hold its bounds, low and high; `tacenda consortium draft` takes them from the "
-                "schema."
-            )
-        return ValueSums(terms.low, terms.high, terms.residual_bound)
-    given = {
-        "edges": None if terms.edges is None else tuple(terms.edges),
-        "log_loss_bound": terms.log_loss_bound,
-    }
-    known = {name: value for name, value in given.items() if value is not None}
-    chances = loss.name in PROBABILITIES
-    return ClassCounts(len(problem.classes), probabilities=chances, **known)
-
-
-def closing_contract(
-    contract: Contract, model: str, noise: str, absent: Iterable[str] = ()
-) -> Contract:
-    """The text of the closing run, the same at every member. model: the digest of what it
-    evaluates; absent: who took no part in the training's end."""
-    terms, gone = contract.evaluation, frozenset(absent)
-    assert terms is not None
-    plain = {k: v for k, v in contract.to_plain().items() if k not in _OF_TRAINING}
-    room = 200 - len(TITLE)
-    sizes = {name: contract.held_out_size(name) for name in contract.names}
-    return Contract.build(
-        {
-            **plain,
-            "title": f"{contract.title[:room]}{TITLE}",
-            "rounds": 1,
-            "algorithm": {
-                "name": "statistic",
-                "statistic": statistic_of(contract).to_plain(),
-                "noise": noise,
-            },
-            "privacy": {
-                **plain["privacy"],
-                "epsilon": terms.epsilon or contract.privacy.epsilon,
-                "delta": terms.delta or contract.privacy.delta,
-            },
-            "absence": {**plain["absence"], "policy": "stop"},
-            "edges": [edge for edge in plain["edges"] if not gone & set(edge)],
-            "members": [
-                {**member, "size": sizes[member["name"]]}
-                for member in plain["members"]
-                if member["name"] not in gone
-            ],
-            "evaluates": {"run": contract.run_id(), "model": model},
-        }
-    )
-
-
-def closing_plan(contract: Contract, model: str = UNKNOWN, absent: Iterable[str] = ()) -> RunPlan:
-    """The public half of the closing run: under masks where the contract says how many members may
-    combine what they know and the graph allows it, otherwise with noise that needs no trust."""
-    plans = ["masked", "independent"]
-    if contract.privacy.coalition is None:
-        plans = ["independent"]
-    while True:
-        try:
-            return make_plan(closing_contract(contract, model, plans[0], absent))
-        except UnsupportedError:
-            plans.pop(0)
-            if not plans:
-                raise
 
 
 @dataclass(frozen=True)
@@ -170,8 +77,11 @@ class EvaluationRun:
         log: Any,
         stop: Signals,
         policy: PolicyFile | None,
+        label: Label,
     ) -> None:
+        """label: of the schema, whose units the measures have."""
         self._options, self._contract, self._identity = options, contract, identity
+        self._label = label
         self._log, self._stop, self._policy = log, stop, policy
         self.plan = closing_plan(contract)
         self._state = NodeState(options.state / EVALUATION_STATE)
@@ -317,6 +227,7 @@ class EvaluationRun:
 
     def _read(self, found: RunResult, plan: RunPlan, digest: str) -> PrivateEvaluation:
         """Measures and intervals: from released values alone."""
+        from tacenda.evaluation.measures import Units
         from tacenda.evaluation.private import PrivateEvaluation
 
         contract, terms = self._contract, self._contract.evaluation
@@ -330,8 +241,9 @@ class EvaluationRun:
             sum(sizes) if public else None,
             found.privacy,
             None if contract.problem.classes is None else tuple(contract.problem.classes),
-            level=terms.confidence,
-            about={
+            Units.of(self._label),
+            terms.confidence,
+            {
                 "title": contract.title,
                 "contract": contract.hash(),
                 "model": digest,

@@ -14,7 +14,7 @@ from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
 from tacenda.privacy.lasting.fingerprints import record_hashes
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.privacy.noise.held_out import held_out_coins, held_out_positions
+from tacenda.privacy.noise.held_out import keyed_positions
 from tacenda.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -64,10 +64,12 @@ def _held_out(contract: Contract, member: str, x: Any, y: Any, ledger: Path) -> 
     with LedgerStore(ledger) as store:
         key = store.secret("records held out of training")
     if contract.privacy.adjacency == "replace-one":
-        return held_out_positions(key, x.shape[0], contract.held_out_size(member))
+        return keyed_positions(key, x.shape[0], contract.held_out_size(member))
+    from tacenda.data.holding_out import held_out_by_coin
+
     assert contract.evaluation is not None
     hashes = (one for block in record_hashes(x, np.asarray(y, "<f8"), key) for one in block)
-    return held_out_coins(key, hashes, contract.evaluation.held_out)
+    return held_out_by_coin(hashes, contract.evaluation.held_out, key)
 
 
 def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:

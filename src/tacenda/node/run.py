@@ -17,7 +17,8 @@ from typing import Any
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.node import logs
-from tacenda.node.evaluation_run import Evaluated, EvaluationRun, model_digest
+from tacenda.node.evaluation_plan import model_digest
+from tacenda.node.evaluation_run import Evaluated, EvaluationRun
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
@@ -128,7 +129,7 @@ def _run(
         closing = None
         if contract.evaluation is not None:
             closing = stack.enter_context(
-                EvaluationRun(options, contract, identity, log, stop, policy)
+                EvaluationRun(options, contract, identity, log, stop, policy, schema.label)
             )
             _tell(options, log, closing.claim(ledger, account, records))
             closing.require_covered(account, booked, plan)

@@ -86,8 +86,8 @@ def claim_held_out(
     """The account of the held-out records beside that of those trained on, under the same budget,
     and what to tell the operator. named: the data set's name was given by its holder."""
     with LedgerStore(path) as store:
-        sides = [(part.store.rows, part.store.labels) for part in (trained, held_out)]
-        found = store.held_out_account(account, *sides, apart=named)
+        mine, others = ((p.store.rows, p.store.labels) for p in (trained, held_out))
+        found = store.held_out_account(account, mine, others, apart=named)
         budget = store.budget(account)
         if budget is not None and store.budget(found.name) is None:
             store.set_budget(found.name, budget.epsilon, budget.delta, budget.adjacency)

@@ -129,7 +129,7 @@ def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart:
             "out, so that some records may have been both trained on and evaluated on: from now "
             f"on {name!r} and {held!r} add up."
         )
-    near = [n for n in _overlapping(file, kept) if n.name not in (name, held)]
+    near = [n for n in overlapping(file, kept) if n.name not in (name, held)]
     known = [
         row[0]
         for row in file.all(
