@@ -13,8 +13,8 @@ after the last one the whole objective, up to a constant, so that ridge, lasso a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,6 +184,11 @@ def of_moment(moment: Floats, std: float, label_scale: float = 0.0) -> Quadratic
     if label_scale == 0:
         return form
     return replace(form, centre=form.times(moment[:width, width] / label_scale, 1 / form.values))
+
+
+def of_released(released: Mapping[str, Floats]) -> Quadratic:
+    """The form that a run of `MomentRegression` left in `RunResult.released`."""
+    return Quadratic(**{f.name: released[f.name] for f in fields(Quadratic)})
 
 
 # ---- the algorithm

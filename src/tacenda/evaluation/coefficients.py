@@ -31,7 +31,7 @@ import numpy as np
 from tacenda._types import Floats
 from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
-from tacenda.inference.inference import Inference, holm
+from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
 
 INTERCEPT = "intercept"
@@ -319,7 +319,9 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
 def inferred_notes(inference: Inference) -> list[str]:
     """What a reader of intervals and p-values must know, in sentences."""
     cost = inference.privacy
-    said = [] if cost is None else [f"Asking for the intervals cost {cost} besides the run."]
+    said = [] if cost is None else [
+        f"Asking for the intervals cost {cost_of(cost)} besides the run."
+    ]
     if inference.failed:
         said.append(
             "There are no p-values, since a condition does not hold: "
@@ -449,7 +451,7 @@ def run_coefficients(
 
 def told_intervals(result: RunResult) -> Inference | None:
     """The intervals that a run's own release tells at no further cost, if any."""
-    from tacenda.inference.intervals import intervals, told_by  # here: it loads the simulation
+    from tacenda.inference.asking import intervals, told_by  # here: it loads the simulation
 
     return intervals(result) if told_by(result) else None
 

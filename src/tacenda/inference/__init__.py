@@ -1,11 +1,11 @@
 """What a model says about the population: estimates with intervals for records and privacy noise,
 p-values with their conditions, and whether nodes are alike.
 
-one_step        from released sums to coefficients with their covariance: pure functions
-statistics      what records are asked: gradient, curvature and spread of their loss
-inference       `Inference`: estimates, intervals, p-values and the conditions
-intervals       `intervals`: of a run that tells them already, or by one more question
-heterogeneity   `heterogeneity`: are the nodes' populations alike?
+newton       from released sums to coefficients with their covariance: pure functions
+statistics   what records are asked: gradient, curvature and spread of their loss
+result       `Inference`: estimates, intervals, p-values and the conditions
+asking       `intervals`: of a run that tells them already, or by one more question
+alike        `heterogeneity`: are the nodes' populations alike?
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
-    from tacenda.inference.heterogeneity import Heterogeneity, heterogeneity
-    from tacenda.inference.inference import Condition, Inference, holm
-    from tacenda.inference.intervals import from_released, intervals
-    from tacenda.inference.one_step import Estimate, Information, one_step
+    from tacenda.inference.alike import Heterogeneity, heterogeneity
+    from tacenda.inference.result import Condition, Inference, holm
+    from tacenda.inference.asking import from_released, intervals
+    from tacenda.inference.newton import Estimate, Information, one_step
     from tacenda.inference.statistics import GradientMoments
 
 __all__ = [
@@ -38,16 +38,16 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "Condition": "inference",
-        "Estimate": "one_step",
+        "Condition": "result",
+        "Estimate": "newton",
         "GradientMoments": "statistics",
-        "Heterogeneity": "heterogeneity",
-        "Inference": "inference",
-        "Information": "one_step",
-        "from_released": "intervals",
-        "heterogeneity": "heterogeneity",
-        "holm": "inference",
-        "intervals": "intervals",
-        "one_step": "one_step",
+        "Heterogeneity": "alike",
+        "Inference": "result",
+        "Information": "newton",
+        "from_released": "asking",
+        "heterogeneity": "alike",
+        "holm": "result",
+        "intervals": "asking",
+        "one_step": "newton",
     },
 )

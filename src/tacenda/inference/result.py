@@ -277,6 +277,13 @@ class Inference:
         return cls.from_plain(plain if isinstance(plain, dict) else {})
 
 
+def cost_of(privacy: Statement) -> str:
+    """What a question cost, in words."""
+    coalition = privacy.curve().coalition
+    limit = "" if coalition is None else f", against coalitions of at most {coalition}"
+    return f"epsilon {privacy.epsilon:.3g}, delta {privacy.delta:.3g} ({privacy.adjacency}{limit})"
+
+
 def holm(p_values: Sequence[float] | Floats) -> Floats:
     """Correct p-values for their number, by Holm's step-down method (Holm 1979).
 

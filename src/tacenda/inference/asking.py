@@ -14,9 +14,8 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.graph.topology import Topology
-from tacenda.inference.inference import Condition, Inference
-from tacenda.inference.one_step import Estimate, Information, one_step
+from tacenda.inference.result import Condition, Inference
+from tacenda.inference.newton import Estimate, Information, one_step
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.moments import unpacked
@@ -43,7 +42,7 @@ RIGHT = {
 def intervals(
     result: RunResult,
     problem: Problem | None = None,
-    graph: Topology | None = None,
+    graph: Any = None,
     *,
     privacy: Privacy | None = None,
     level: float = 0.95,
@@ -68,7 +67,7 @@ def intervals(
         The run whose model is asked about.
     problem : Problem or None, default=None
         The records that are asked; None: only what the run has released is used.
-    graph : Topology or None, default=None
+    graph : Graph, Topology or None, default=None
         The network of the records' nodes.
     privacy : Privacy or None, default=None
         The price of the question. None with a `problem`: no noise, and no privacy.
@@ -107,7 +106,7 @@ def intervals(
     >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
     >>> problem = tc.Problem(shards, classes=(0, 1), strength=1e-3)
     >>> graph = tc.graph.ring(4)
-    >>> result = tc.simulate(problem, graph, "treegd", privacy=tc.Privacy(4.0), seed=0)
+    >>> result = tc.simulate(problem, graph, "treegd", 10, privacy=tc.Privacy(4.0), seed=0)
     >>> found = tc.inference.intervals(
     ...     result, problem, graph, privacy=tc.Privacy(4.0), seed=1, level=0.9
     ... )
@@ -121,7 +120,7 @@ def intervals(
     if graph is None:
         raise InputError("graph must be given with problem: the network of the records' nodes.")
     asked = statistic_of(problem, covariance, slope)
-    run = _ask(asked, "masked", result, problem, graph, privacy, seed, ledger, dataset)
+    run = ask(asked, "masked", result, problem, graph, privacy, seed, ledger, dataset)
     return from_released(asked, run, level)
 
 
@@ -175,12 +174,12 @@ def gradient_moments(
     )
 
 
-def _ask(
+def ask(
     asked: GradientMoments,
     noise: str,
     result: RunResult,
     problem: Problem,
-    graph: Topology,
+    graph: Any,
     privacy: Privacy | None,
     seed: int | None,
     ledger: Any,
@@ -258,11 +257,11 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         np.asarray(run.model, float).reshape(-1),
         gradient,
         curvature,
-        variance * free * _per_person(run),
+        variance * free * per_person(run),
         n,
         std * units["gradient"],
         std * units["curvature"],
-        std * units.get("spread", 0.0),
+        asked.data_norm,
     )
     made = one_step(told)
     quadratic = asked.loss == "squared"
@@ -319,7 +318,7 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     t = one_step(told).values
     residual = float(moment[d, d] / (c * scale**2) - 2 * t @ cross + t @ curvature @ t)
     variance = max(residual, _residual_std(t, noise, scale)) * n / max(n - d, 1.0)
-    made = one_step(replace(told, variance=variance * _per_person(result) * curvature))
+    made = one_step(replace(told, variance=variance * per_person(result) * curvature))
     conditions = [
         *_always(made, n, d),
         Condition(
@@ -343,10 +342,10 @@ def _residual_std(t: Floats, std: float, scale: float) -> float:
     return std * float(t @ t + 1 / scale**2)
 
 
-def _per_person(run: RunResult) -> float:
+def per_person(run: RunResult) -> float:
     """k: the records of a person go together, and their sum varies by at most k times as much as if
     they did not."""
-    return float(run.settings["problem"].get("records_per_person") or 1)
+    return float(run.settings["problem"].get("recordsper_person") or 1)
 
 
 def _always(made: Estimate, n: float, d: int) -> list[Condition]:
@@ -393,7 +392,7 @@ def _cut(share: Floats, std: float, slope: float) -> Condition:
 
 
 def _assumed(kind: str, run: RunResult) -> list[Condition]:
-    k = _per_person(run)
+    k = per_person(run)
     people = (
         f" Records of one person, at most {k:.0f}, may go together: the errors are those of the "
         "worst case."

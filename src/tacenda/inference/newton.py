@@ -58,8 +58,8 @@ class Information:
         Standard deviation of the gradient's noise.
     curvature_std : float
         That of the curvature's.
-    variance_std : float
-        That of the variance's.
+    data_norm : float
+        Largest norm of a record's features.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Information:
     records: float
     gradient_std: float = 0.0
     curvature_std: float = 0.0
-    variance_std: float = 0.0
+    data_norm: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ def _higher(found: Information, away: Floats, noise: Floats, n: float) -> float:
     """sqrt(n) (sqrt(3)/2) u'Hu / sqrt(c): with |l'''| <= l'' and by Cauchy and Schwarz the
     remainder of a coefficient is at most half the root of mean(l'' (x'u)^4) (H^-1)_jj, and its
     standard error at least that of (H^-1)_jj / n; u = w - s without what noise adds to it, c = mean
-    of l'', at least tr(H)/|x|^2 with |x| at most 1 in the units of the caller."""
+    of l'', at least tr(H) / data_norm^2."""
     moved = float(away @ found.curvature @ away) - float(np.sum(found.curvature * noise))
-    bent = max(float(np.trace(found.curvature)), np.finfo(float).tiny)
+    bent = max(float(np.trace(found.curvature)) / found.data_norm**2, np.finfo(float).tiny)
     return math.sqrt(n) * HIGHER * max(moved, 0.0) / math.sqrt(bent)
