@@ -20,6 +20,7 @@ _HOMES = {
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
     "Whitening": "algorithms.whitening",
@@ -43,6 +44,7 @@ _MODULES = {
     "regularisers": "problem.regularisers",
     "report": "report",
     "schedules": "schedules",
+    "selection": "selection",
     "theory": "theory",
 }
 
@@ -54,6 +56,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateRidge",
+    "PrivateSearchCV",
     "Problem",
     "RunResult",
     "Whitening",
@@ -74,6 +77,7 @@ __all__ = [
     "regularisers",
     "report",
     "schedules",
+    "selection",
     "simulate",
     "theory",
 ]
@@ -88,6 +92,7 @@ if TYPE_CHECKING:
         graph,
         report,
         schedules,
+        selection,
         theory,
     )
     from tacenda.algorithms.whitening import Whitening
@@ -100,6 +105,7 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivateRidge,
+        PrivateSearchCV,
     )
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
