@@ -20,6 +20,7 @@ _HOMES = {
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
     "Whitening": "algorithms.whitening",
@@ -45,6 +46,7 @@ _MODULES = {
     "regularisers": "problem.regularisers",
     "report": "report",
     "schedules": "schedules",
+    "selection": "selection",
     "theory": "theory",
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateRidge",
+    "PrivateSearchCV",
     "Problem",
     "RunResult",
     "Whitening",
@@ -78,6 +81,7 @@ __all__ = [
     "regularisers",
     "report",
     "schedules",
+    "selection",
     "simulate",
     "theory",
 ]
@@ -93,6 +97,7 @@ if TYPE_CHECKING:
         inference,
         report,
         schedules,
+        selection,
         theory,
     )
     from tacenda.algorithms.whitening import Whitening
@@ -105,6 +110,7 @@ if TYPE_CHECKING:
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivateRidge,
+        PrivateSearchCV,
     )
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed

@@ -13,6 +13,7 @@ from tacenda.estimators.regressors import (
     PrivateLasso,
     PrivateRidge,
 )
+from tacenda.estimators.search import PrivateSearchCV
 from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakPrivacyWarning
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivateRidge",
+    "PrivateSearchCV",
     "WeakPrivacyWarning",
     "load_model",
 ]

@@ -45,6 +45,7 @@ class Arrangement:
     """A fit that is arranged and not run: the problem with its records, the network, the budget,
     and algorithm, rounds and finish_mixing in `settings`."""
 
+    estimator: PrivateLinearModel
     problem: Problem
     topology: Topology
     privacy: Privacy | None
@@ -124,7 +125,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
             )
         self._heaviest = None if weights is None else weight_bound
-        return self._run(Arrangement(problem, topology, privacy, settings, scaling, start))
+        return self._run(Arrangement(self, problem, topology, privacy, settings, scaling, start))
 
     def _run(self, arranged: Arrangement) -> Self:
         """Carry out what `fit` has arranged."""
@@ -148,11 +149,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _arranged(self, X: Any, y: Any, **how: Any) -> Arrangement:
-        """What `fit` would run, without running it: from public numbers, and the records in their
-        place."""
-        probe: Any = clone(self)
-        probe._run = lambda arranged: arranged
-        found: Arrangement = probe.fit(X, y, **how)
+        """A copy's fit up to its run, which is left to `arranged.estimator._run(arranged)`."""
+        copy: Any = clone(self)
+        copy._run = lambda arranged: arranged
+        found: Arrangement = copy.fit(X, y, **how)
+        del copy._run
         return found
 
     def _sample_weights(self, sample_weight: Any, count: int) -> tuple[Any, float]:
