@@ -26,6 +26,7 @@ _HOMES = {
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
+    "evaluate_privately": "evaluation.private_run",
     "fit": "runs.application",
     "load": "runtime.result",
     "plan": "planning.planner",
@@ -65,6 +66,7 @@ __all__ = [
     "data",
     "errors",
     "estimators",
+    "evaluate_privately",
     "evaluation",
     "fit",
     "graph",
@@ -104,6 +106,7 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidge,
     )
+    from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy
