@@ -19,6 +19,8 @@ _HOMES = {
     "PrivateLasso": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivatePoissonRegressor": "estimators",
+    "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
@@ -53,6 +55,8 @@ __all__ = [
     "PrivateLasso",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "Problem",
     "RunResult",
@@ -99,6 +103,8 @@ if TYPE_CHECKING:
         PrivateLasso,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
     )
     from tacenda.planning.needed import records_needed

@@ -6,11 +6,13 @@ model.coef_, model.privacy_, model.to_sklearn(), model.export("folder")
 
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from tacenda.estimators.counts import PrivatePoissonRegressor
 from tacenda.estimators.export import load_model
 from tacenda.estimators.regressors import (
     PrivateElasticNet,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakPrivacyWarning
@@ -24,6 +26,8 @@ __all__ = [
     "PrivateLinearModel",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "WeakPrivacyWarning",
     "load_model",

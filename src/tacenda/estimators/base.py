@@ -22,7 +22,7 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import Scaling
+from tacenda.estimators.scaling import FILL, Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
 from tacenda.evaluation.coefficients import CoefficientTable, coefficient_table, how_known
 from tacenda.graph.topology import Topology
@@ -50,6 +50,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {"nodes": True, "public": True, "init": True}  # noqa: RUF012
 
     _sklearn_name: str
+    _fill = FILL
 
     def _fit(
         self,
@@ -372,7 +373,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.bounds is None:
             warn_of_bounds(norm)
         scaling = Scaling.of(
-            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
+            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"), self._fill
         )
         return X, y, scaling
 
@@ -416,7 +417,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         model : estimator
-            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet` or `HuberRegressor`.
+            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet`, `HuberRegressor`,
+            `QuantileRegressor` or `PoissonRegressor`.
         """
         from tacenda.estimators.plain import plain_model
 

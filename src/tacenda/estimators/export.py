@@ -119,7 +119,7 @@ def load_model(path: str | Path) -> Any:
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    from tacenda.estimators import classifiers, regressors
+    from tacenda.estimators import classifiers, counts, regressors
 
     kinds = {
         kind.__name__: kind
@@ -130,6 +130,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
             regressors.PrivateLasso,
             regressors.PrivateElasticNet,
             regressors.PrivateHuberRegressor,
+            regressors.PrivateQuantileRegressor,
+            counts.PrivatePoissonRegressor,
         )
     }
     if about["kind"] not in kinds:
@@ -177,6 +179,11 @@ _KEPT = (
     "l1_ratio",
     "weight_bound",
     "threshold",
+    "quantile",
+    "width",
+    "count_bound",
+    "typical_count",
+    "dispersion",
 )
 
 
