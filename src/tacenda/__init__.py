@@ -28,6 +28,7 @@ _HOMES = {
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
+    "evaluate_privately": "evaluation.private_run",
     "fit": "runs.application",
     "load": "runtime.result",
     "plan": "planning.planner",
@@ -41,6 +42,7 @@ _MODULES = {
     "estimators": "estimators",
     "evaluation": "evaluation",
     "graph": "graph",
+    "inference": "inference",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
     "report": "report",
@@ -68,9 +70,11 @@ __all__ = [
     "data",
     "errors",
     "estimators",
+    "evaluate_privately",
     "evaluation",
     "fit",
     "graph",
+    "inference",
     "load",
     "losses",
     "plan",
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
         estimators,
         evaluation,
         graph,
+        inference,
         report,
         schedules,
         theory,
@@ -107,6 +112,7 @@ if TYPE_CHECKING:
         PrivateQuantileRegressor,
         PrivateRidge,
     )
+    from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy

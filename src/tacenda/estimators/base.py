@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -38,6 +38,19 @@ from tacenda.runtime.simulate import simulate
 from tacenda.words import counted
 
 HISTORY_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """A fit that is arranged and not run: the problem with its records, the network, the budget,
+    and algorithm, rounds and finish_mixing in `settings`."""
+
+    problem: Problem
+    topology: Topology
+    privacy: Privacy | None
+    settings: dict[str, Any]
+    scaling: Scaling
+    start: Any = None
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -111,24 +124,37 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"init must be left out with {settings['algorithm'].title}, which has a start of "
                 "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
             )
+        self._heaviest = None if weights is None else weight_bound
+        return self._run(Arrangement(problem, topology, privacy, settings, scaling, start))
+
+    def _run(self, arranged: Arrangement) -> Self:
+        """Carry out what `fit` has arranged."""
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
+        settings = arranged.settings
         result = simulate(
-            problem,
-            topology,
-            privacy=privacy,
+            arranged.problem,
+            arranged.topology,
+            privacy=arranged.privacy,
             seed=self._seed(),
-            init=start,
+            init=arranged.start,
             progress="auto" if self.verbose else False,
             record_every=max(1, settings["rounds"] // HISTORY_ROWS),
             ledger=self.ledger,
             dataset=self.dataset,
             **settings,
         )
-        self._started = start is not None
-        self._heaviest = None if weights is None else weight_bound
-        self._keep(result, scaling, topology)
+        self._started = arranged.start is not None
+        self._keep(result, arranged.scaling, arranged.topology)
         return self
+
+    def _arranged(self, X: Any, y: Any, **how: Any) -> Arrangement:
+        """What `fit` would run, without running it: from public numbers, and the records in their
+        place."""
+        probe: Any = clone(self)
+        probe._run = lambda arranged: arranged
+        found: Arrangement = probe.fit(X, y, **how)
+        return found
 
     def _sample_weights(self, sample_weight: Any, count: int) -> tuple[Any, float]:
         """(weights (N,) or None, their declared bound)."""

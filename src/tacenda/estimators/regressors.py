@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacenda import checks
 from tacenda._types import Array, Floats
-from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression, Quadratic
+from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression, Quadratic, of_released
 from tacenda.errors import UnsupportedError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
@@ -50,7 +50,7 @@ class RegressionPath:
 
 def released_form(result: RunResult) -> Quadratic | None:
     """The quadratic form that a fit by "moments" released; None of any other."""
-    return Quadratic(**result.released) if "vectors" in result.released else None
+    return of_released(result.released) if "vectors" in result.released else None
 
 
 class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]

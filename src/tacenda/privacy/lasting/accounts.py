@@ -93,7 +93,7 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) ->
     ]
     if file.one("SELECT 1 FROM runs WHERE dataset=? LIMIT 1", former) is not None:
         known.append(former)
-    near = [] if known else _overlapping(file, marks)
+    near = [] if known else overlapping(file, marks)
     found = (
         _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
     )
@@ -155,7 +155,7 @@ def _budgets_without_records(file: LedgerFile) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _overlapping(file: LedgerFile, marks: Marks) -> list[Near]:
+def overlapping(file: LedgerFile, marks: Marks) -> list[Near]:
     """Accounts that share many records with these, the nearest first."""
     best: dict[str, float] = {}
     for name, sketch in file.all("SELECT dataset, sketch FROM sketches"):

@@ -34,9 +34,11 @@ from tacenda.privacy.accounting.events import (
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.lasting.accounts import (
     Account,
+    Near,
     account_of,
     join,
     joined,
+    overlapping,
     relations_of,
     sketch_fault,
 )
@@ -125,6 +127,12 @@ class LedgerStore:
         marks = marks_of(rows, labels, self._file.salt)
         with self._file.writing():
             return account_of(self._file, marks, dataset, former)
+
+    def overlapping(self, rows: Any, labels: Any) -> tuple[str, list[Near]]:
+        """(digest of these records, accounts that share many of them, the nearest first); nothing
+        is noted."""
+        marks = marks_of(rows, labels, self._file.salt)
+        return marks.digest, overlapping(self._file, marks)
 
     def join(self, one: str, other: str) -> bool:
         """From now on two accounts add up: what either spent counts against the budgets of both.
