@@ -8,6 +8,8 @@ from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from tacenda.estimators.counts import PrivatePoissonRegressor
 from tacenda.estimators.export import load_model
+from tacenda.estimators.hazard import PrivateDiscreteHazard, person_periods
+from tacenda.estimators.ordinal import PrivateOrdinalClassifier
 from tacenda.estimators.regressors import (
     PrivateElasticNet,
     PrivateHuberRegressor,
@@ -20,15 +22,18 @@ from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakP
 __all__ = [
     "BudgetWarning",
     "DeclarationWarning",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearModel",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
     "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
     "PrivateRidge",
     "WeakPrivacyWarning",
     "load_model",
+    "person_periods",
 ]

@@ -61,6 +61,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
 
     _sklearn_name = "PoissonRegressor"
     _fill = NEVER_SHORTENED
+    _ratio = "a rate ratio"
 
     def __init__(
         self,

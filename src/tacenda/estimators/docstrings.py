@@ -24,6 +24,9 @@ PARAMETERS = {
         Share of the l1 part of the penalty: 1 is the lasso, 0 is ridge.""",
     "threshold": """float, default=0.5
         The residual, in units of half the target range, beyond which the loss is linear.""",
+    "periods": """sequence of float, default=(1.0, 2.0, 3.0, 4.0, 5.0)
+        The end of each period, rising and above 0, declared from public knowledge in the unit of
+        the times. The first begins at 0; what happens after the last is not looked at.""",
     "quantile": """float, default=0.5
         The share of targets that lie below the prediction, between 0 and 1; 0.5 is the median.""",
     "width": """float, default=0.05
