@@ -14,11 +14,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Privacy": "privacy.settings",
+    "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
     "PrivateLasso": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateOrdinalClassifier": "estimators",
+    "PrivatePoissonRegressor": "estimators",
+    "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
     "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
@@ -52,11 +56,15 @@ _MODULES = {
 
 __all__ = [
     "Privacy",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSearchCV",
     "Problem",
@@ -104,11 +112,15 @@ if TYPE_CHECKING:
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
+        PrivateDiscreteHazard,
         PrivateElasticNet,
         PrivateHuberRegressor,
         PrivateLasso,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateOrdinalClassifier,
+        PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
         PrivateSearchCV,
     )

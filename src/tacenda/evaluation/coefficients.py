@@ -334,6 +334,14 @@ def inferred_notes(inference: Inference) -> list[str]:
     return [text for text in said if text]
 
 
+def ratio_note(ratio: str) -> str:
+    """How to read a coefficient whose exponential has a name, in one sentence."""
+    return (
+        f"exp(coefficient) is {ratio}: what one more unit of the feature multiplies it by, the "
+        "others being equal."
+    )
+
+
 def how_known(result: RunResult) -> str:
     """How the standard errors of a result's weights are known, in one sentence."""
     name, loss = str(result.settings["algorithm"]["name"]), result.settings["problem"].get("loss")

@@ -436,6 +436,7 @@ def check_map(facts: Facts, matrix: Array) -> None:
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
     """The law of a sample: a fresh object,
     so that values of two different draws are never added."""
+    facts.check_sampled()
     if one:
         return Sample("one", facts.sampling_rate(1))
     rate = facts.sampling_rate(batch_size)
