@@ -13,6 +13,7 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
@@ -47,6 +48,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

@@ -139,7 +139,7 @@ class MPI(Ranks):
         if blocks == self.size:
             return placement(topology.n, self.size)
         content = (topology.indptr, topology.indices)
-        key = hashlib.blake2b(b"".join(np.ascontiguousarray(a) for a in content)).digest()
+        key = hashlib.blake2b(b"".join(a.tobytes() for a in content)).digest()
         if key not in self._known:
             # At the root alone: another version of METIS elsewhere must not matter
             work = lambda: near_parts(topology, self.size)  # noqa: E731

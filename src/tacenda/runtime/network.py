@@ -98,6 +98,7 @@ class Network:
         self._me = me
         self._topology = topology
         self._transport = transport
+        self._overlapping = transport if isinstance(transport, Overlapping) else None
         self._dtype = np.dtype(dtype)
         self._radius = radius
         self.reached_radius: int | None = None
@@ -282,8 +283,8 @@ class Network:
             return out
         room = {other: halo[place] for other, place in self._places.items() if other not in silent}
         outgoing = {other: rows[self._halo[other][0]] for other in room}
-        if isinstance(self._transport, Overlapping):
-            arrived = self._transport.begin(tag, outgoing, room)
+        if self._overlapping is not None:
+            arrived = self._overlapping.begin(tag, outgoing, room)
             add_up(self._inner, *matrix, rows, halo, out)
             received = self._accepted(arrived(), room)
         else:
