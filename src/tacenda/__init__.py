@@ -13,6 +13,7 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
     "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
@@ -55,6 +56,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 
