@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import engine_calls
 
 from tacenda import engines
 from tacenda.engines import Engine, EngineWarning, run_calls
 from tacenda.errors import InputError, StateError
-from tests import engine_calls
 
 ROOT = Path(__file__).parents[2]
 LOKY = Engine("loky")
@@ -161,12 +161,12 @@ def test_a_scheduler_that_dies_ends_the_runs() -> None:
     try:
         seen: list[int] = []
         began = time.monotonic()
+        calls = [(engine_calls.slow, k, 0.5 if k < 2 else 60) for k in range(6)]
+        found = run_calls(cluster.engine, calls, 1)
+        seen.append(next(found)[0])
+        cluster.scheduler.send_signal(signal.SIGKILL)
         with pytest.raises(StateError, match="is gone"):
-            for k, _ in run_calls(
-                cluster.engine, [(engine_calls.slow, k, 0.5 if k < 2 else 60) for k in range(6)], 1
-            ):
-                seen.append(k)
-                cluster.scheduler.send_signal(signal.SIGKILL)
+            seen += [k for k, _ in found]
         assert seen
         assert time.monotonic() - began < 120
     finally:

@@ -148,9 +148,7 @@ def report(
     size = _size(quick, reduced, full, None)
     if missing:
         for experiment in EXPERIMENTS.values():
-            player.play(
-                experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine)
-            )
+            player.play(experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine))
     known = summary.stored_experiments(out, size)
     truths = headline_table.headlines()
     print(page.build(known, size, to or out / size.name / "report.html", truths))
