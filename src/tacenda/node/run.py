@@ -291,6 +291,7 @@ def save_folder(
     what was spent, which is made to be shown and holds nothing of the policy."""
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
+    from tacenda.node.model_certificate import certify
     from tacenda.node.signed_statement import write_statement
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder
@@ -301,6 +302,8 @@ def save_folder(
         raise StateError(
             f"The result {target} was not written whole; free disk space and start the node again."
         )
+    if result.privacy is not None:
+        certify(target, identity, contract)
     schema.write(home.schema_path)
     write_text(home.config_path, toml(contract.to_plain()))
     epsilon = None if result.privacy is None else result.privacy.to_plain()["epsilon"]

@@ -46,7 +46,7 @@ from tacenda.privacy.lasting.accounts import (
 from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
-from tacenda.privacy.lasting.fingerprints import marks_of
+from tacenda.privacy.lasting.fingerprints import Marks, marks_of
 from tacenda.privacy.lasting.stretches import charges_of, stretched
 from tacenda.privacy.lasting.tables import replayed, stored
 from tacenda.words import against
@@ -123,9 +123,19 @@ class LedgerStore:
     ) -> Account:
         """The account of these records, remembered: by name if one is given,
         else by the records themselves (`store_accounts`)."""
+        return self.account_of_marks(marks_of(rows, labels, self.salt), dataset, former)
+
+    @property
+    def salt(self) -> bytes:
+        """The key under which this ledger hashes records; for its owner's processes only."""
+        return self._file.salt
+
+    def account_of_marks(
+        self, marks: Marks, dataset: str | None = None, former: str = ""
+    ) -> Account:
+        """`account` by the marks of the records, made under this ledger's salt."""
         if dataset is not None:
             _name("dataset", dataset)
-        marks = marks_of(rows, labels, self._file.salt)
         with self._file.writing():
             return account_of(self._file, marks, dataset, former)
 
