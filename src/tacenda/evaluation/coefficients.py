@@ -33,6 +33,7 @@ from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
 from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder
 
 INTERCEPT = "intercept"
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
@@ -303,7 +304,7 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
     if not inference.failed:
         p[:tested] = inference.p_values()[:tested]
     both = (
-        inference.estimate,
+        np.where(inference.shown, inference.estimate, np.nan),
         inference.standard_error,
         inference.noise_error,
         low,
@@ -455,6 +456,12 @@ def run_coefficients(
         notes=_shortened(schema, factor),
         inference=inference,
     )
+
+
+def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
+    """The intervals that were asked for and kept with a run of a folder, if any."""
+    path = folder.intervals_path(run)
+    return Inference.load(path) if path.is_file() else None
 
 
 def told_intervals(result: RunResult) -> Inference | None:
