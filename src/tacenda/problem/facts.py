@@ -17,6 +17,7 @@ from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.problem import regularisers
 from tacenda.problem.constants import LARGEST_RADIUS, SENSIBLE, Constants
+from tacenda.problem.statistics import ROUNDING, Statistic, checked
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
@@ -204,6 +205,23 @@ class Facts:
                 f"name classes and are no numbers, not {scale:g}."
             )
         return float(self.constants.data_norm**2 + (scale * bound) ** 2)
+
+    def statistic_sensitivity(self, statistic: Statistic) -> Array:
+        """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
+        norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
+        (`problem.statistics`)."""
+        key = ("statistic", float(statistic.norm), bool(statistic.non_negative))
+        found = self._known.get(key)
+        if found is None:
+            moved = np.full(self.n, self.statistic_distance(statistic))
+            found = self._known[key] = fixed_sensitivity(moved)
+        return found
+
+    def statistic_distance(self, statistic: Statistic) -> float:
+        """The same for one node: all have the same, whatever their sizes."""
+        changed = records_changed(self.adjacency)
+        factor = math.sqrt(changed) if statistic.non_negative else changed
+        return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
         """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample
