@@ -97,7 +97,6 @@ def _component(one: Distribution) -> dict[str, Any]:
         "version": one.version,
         "purl": _url(one),
     }
-    stated = one.metadata.get("License-Expression")
-    if stated:
-        found["licenses"] = [{"expression": stated}]
+    if "License-Expression" in one.metadata:
+        found["licenses"] = [{"expression": one.metadata["License-Expression"]}]
     return found

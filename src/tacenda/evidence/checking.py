@@ -35,7 +35,7 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import text_signed
 from tacenda.node.identity.contract import Contract
 from tacenda.node.model_certificate import FORMAT as CERTIFICATE_FORMAT
-from tacenda.node.model_certificate import check_certificate, certificate_signed, promise
+from tacenda.node.model_certificate import certificate_signed, check_certificate, promise
 from tacenda.node.run_plan import make_plan
 from tacenda.privacy.accounting.events import merged
 from tacenda.privacy.accounting.judge import judge
