@@ -13,19 +13,26 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
+    "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
     "PrivateLasso": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateOrdinalClassifier": "estimators",
+    "PrivatePoissonRegressor": "estimators",
+    "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
     "Whitening": "algorithms.whitening",
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
+    "evaluate_privately": "evaluation.private_run",
     "fit": "runs.application",
     "load": "runtime.result",
     "plan": "planning.planner",
@@ -39,21 +46,29 @@ _MODULES = {
     "estimators": "estimators",
     "evaluation": "evaluation",
     "graph": "graph",
+    "inference": "inference",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
     "report": "report",
     "schedules": "schedules",
+    "selection": "selection",
     "theory": "theory",
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
+    "PrivateSearchCV",
     "Problem",
     "RunResult",
     "Whitening",
@@ -64,9 +79,11 @@ __all__ = [
     "data",
     "errors",
     "estimators",
+    "evaluate_privately",
     "evaluation",
     "fit",
     "graph",
+    "inference",
     "load",
     "losses",
     "plan",
@@ -74,6 +91,7 @@ __all__ = [
     "regularisers",
     "report",
     "schedules",
+    "selection",
     "simulate",
     "theory",
 ]
@@ -86,27 +104,36 @@ if TYPE_CHECKING:
         estimators,
         evaluation,
         graph,
+        inference,
         report,
         schedules,
+        selection,
         theory,
     )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
+        PrivateDiscreteHazard,
         PrivateElasticNet,
         PrivateHuberRegressor,
         PrivateLasso,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateOrdinalClassifier,
+        PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
+        PrivateSearchCV,
     )
+    from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 
