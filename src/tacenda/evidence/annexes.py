@@ -22,6 +22,8 @@ NOT_PROVED = (
     "That the ledger held no other runs: the pack has the rows of this run only. "
     "`tacenda ledger verify` checks the whole.",
     "That nothing else was published about the same people.",
+    "That the sums of an evaluation are those that all members have: every member's pack has the "
+    "same ones; compare two.",
     "That the model is right, fair, or fit for a purpose.",
 )
 NOT_PROVED_SIMULATION = (

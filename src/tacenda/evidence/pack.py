@@ -102,10 +102,12 @@ def make(
 
     Examples
     --------
-    >>> import tacenda.evidence
-    >>> tacenda.evidence.make("no-such-run", "pack")
-    Traceback (most recent call last):
-    tacenda.errors.InputError: There is no run at no-such-run; ...
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.evidence.make("no-such-run", "pack")
+    ... except tc.errors.InputError as error:
+    ...     print(str(error).split(";")[0])
+    There is no run at no-such-run
     """
     source, target = Path(run), Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

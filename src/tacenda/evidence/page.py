@@ -36,7 +36,6 @@ def page(evidence: Mapping[str, Any]) -> str:
         p=facts["privacy"],
         audit=None if facts["audit"] is None else audit_words(facts["audit"]),
         software=sorted(facts["software"].items()),
-        figures=_figures(facts["evaluation"]),
     )
 
 
@@ -58,22 +57,3 @@ def _blanks(text: str) -> Any:
         parts.append(code if match[1] is None else box.format(match[1]))
         at = match.end()
     return Markup("").join([*parts, escape(text[at:])])
-
-
-def _figures(evaluation: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Every number of an evaluation with its place, for the page's table."""
-    found: list[tuple[str, str]] = []
-
-    def walk(path: str, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for name, inner in value.items():
-                walk(f"{path} {name}".strip(), inner)
-        elif isinstance(value, list) and len(value) > 6:
-            found.append((path, f"{len(value)} values, in evaluation.json"))
-        elif isinstance(value, list):
-            found.append((path, ", ".join(_short(one) for one in value)))
-        elif value is not None:
-            found.append((path, _short(value)))
-
-    walk("", evaluation or {})
-    return found
