@@ -174,6 +174,16 @@ STRANGER: dict[str, tuple[Callable[[Path, Packs], Any], str]] = {
         ),
         "every number",
     ),
+    "a figure of the evaluation": (
+        lambda p, _: edit(
+            p / "evaluation.json", lambda v: v["measures"]["accuracy"].update(value=0.99)
+        ),
+        "evaluation",
+    ),
+    "less noise of the evaluation": (
+        lambda p, _: edit(p / "evaluation.json", lambda v: v.update(noise=0.01)),
+        "evaluation",
+    ),
     "no list at all": (lambda p, _: (p / MANIFEST).write_text("[]"), "list of files"),
     "nested without end": (lambda p, _: (p / MANIFEST).write_text("[" * 9999), "list of files"),
 }
@@ -200,6 +210,7 @@ LIAR = [
     *("epsilon in evidence.json", "epsilon in deployment.yaml", "a number of the page"),
     *("a word of the page", "a charge less", "a row of the ledger", "epsilon in statement.json"),
     *("a signature of the contract", "the number of records", "the unit", "the coalition"),
+    *("a figure of the evaluation", "less noise of the evaluation"),
     *("epsilon in the contract", "statement of another member", "epsilon in certificate.json"),
 ]
 

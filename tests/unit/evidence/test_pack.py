@@ -123,10 +123,14 @@ def test_the_bill_of_materials_is_cyclonedx() -> None:
     assert bill["metadata"]["component"]["name"] == "tacenda"
     references = {one["bom-ref"] for one in [*bill["components"], bill["metadata"]["component"]]}
     assert {one["ref"] for one in bill["dependencies"]} == references
+
+
+@pytest.mark.slow
+def test_the_bill_of_materials_keeps_to_its_schema() -> None:
     validation = pytest.importorskip("cyclonedx.validation.json")
     schema = pytest.importorskip("cyclonedx.schema")
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
-    assert validator.validate_str(json.dumps(bill)) is None
+    assert validator.validate_str(json.dumps(bill_of_materials())) is None
 
 
 class Reader(HTMLParser):
@@ -220,18 +224,21 @@ def test_a_simulation_says_what_it_is_everywhere(simulated: Path, tmp_path: Path
     for name in ("evidence.html", "evidence.json", "deployment.yaml"):
         text = (folder / name).read_text("utf-8")
         assert "SIMULATION" in text and "0.777" not in text
-        assert "seed" not in text or "987654" not in text
-    assert "987654" not in (folder / "simulation.json").read_text().replace("one-987654", "")
+    for path in folder.iterdir():
+        assert "987654" not in path.read_text("utf-8"), path
     shown = CliRunner().invoke(app, ["evidence", "check", str(folder)])
     assert shown.exit_code == 0 and "SIMULATION" in shown.stdout
 
 
-@pytest.mark.parametrize("name", ["simulation.json", "evidence.json", "evidence.html"])
-def test_a_changed_simulation_is_found(simulated: Path, tmp_path: Path, name: str) -> None:
+def test_a_changed_simulation_is_found(simulated: Path, tmp_path: Path) -> None:
     folder = make(simulated, tmp_path / "pack")
-    text = (folder / name).read_text("utf-8")
-    (folder / name).write_text(text.replace("SIMULATION", "run", 1).replace("20", "10"), "utf-8")
-    assert not check(folder).ok
+    for name in ("simulation.json", "evidence.json", "evidence.html"):
+        text = (folder / name).read_text("utf-8")
+        changed = text.replace("SIMULATION", "run", 1).replace("20", "10")
+        (folder / name).write_text(changed, "utf-8")
+        assert not check(folder).ok
+        (folder / name).write_text(text, "utf-8")
+    assert check(folder).ok
 
 
 def test_a_simulation_cannot_pass_for_a_run_of_members(simulated: Path, tmp_path: Path) -> None:
