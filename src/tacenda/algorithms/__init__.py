@@ -19,6 +19,7 @@ from tacenda.algorithms.registry import (
     private_names,
     register,
 )
+from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitening import Whitened, Whitening, prepared
 
@@ -41,6 +42,7 @@ __all__ = [
     "Needs",
     "Node",
     "Optimum",
+    "StatisticRelease",
     "TreeGD",
     "Whitened",
     "Whitening",

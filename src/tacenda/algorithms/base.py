@@ -25,6 +25,7 @@ from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
+from tacenda.problem.statistics import Statistic
 
 
 class Node(Protocol):
@@ -122,6 +123,23 @@ class Node(Protocol):
         -------
         Bounded
             A private value of shape (b, p (p + 1)/2) for z of length p, with its sensitivity.
+        """
+        ...
+
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded:
+        """Sum of the records' vectors of a statistic at a public model.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What is asked of every record (`tacenda.problem.statistics`).
+        w : ndarray
+            The models, shape (b, d).
+
+        Returns
+        -------
+        Bounded
+            A private value of shape (b, statistic.length) with its sensitivity.
         """
         ...
 
@@ -949,7 +967,7 @@ def proximal_descent(
     k = facts.constants
     clipped = k.n_outputs > 1 and k.clip_norm is not None
     own = isinstance(k.regulariser, CustomRegulariser)
-    counted = facts.true_sizes and facts.adjacency == "replace-one"
+    counted = facts.true_sizes and facts.counts_are_public
     known = facts.released_smoothness is None and counted and k.loss.smooth
     if not known or clipped or own:
         return None

@@ -26,6 +26,7 @@ from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.optimum import Optimum
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
+from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitening import Whitened, Whitening
 from tacenda.errors import InputError
@@ -123,6 +124,8 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
     key = name.lower().replace("-", "")
     if key == Whitened.name:
         return _whitened(hyperparameters)
+    if key == StatisticRelease.name:  # it learns no model, so it is not listed
+        return _statistic(hyperparameters)
     if key not in ALGORITHMS:
         offered = _offered()
         _load(offered[checks.one_of("algorithm", key, [*ALGORITHMS, *offered])])
@@ -240,6 +243,19 @@ def _whitened(values: dict[str, Any]) -> Whitened:
         )
     own = {name: value for name, value in values.items() if name != "algorithm"}
     return Whitened(from_plain(wrapped), Whitening.from_plain(own))
+
+
+def _statistic(values: dict[str, Any]) -> StatisticRelease:
+    """From the table of a statistic's release."""
+    known = [f.name for f in dataclasses.fields(StatisticRelease)]
+    for given in values:
+        checks.one_of("hyperparameter of StatisticRelease", given, known)
+    if "statistic" not in values:
+        raise InputError(
+            "algorithm 'statistic' must hold the table of a statistic, as in "
+            "statistic = {name = 'count'}."
+        )
+    return StatisticRelease(**values)
 
 
 def _place(kind: type[Algorithm]) -> str:

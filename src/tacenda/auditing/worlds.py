@@ -21,6 +21,7 @@ from tacenda.graph.topology import Topology
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.problem.regularisers import Regulariser
+from tacenda.problem.statistics import Statistic
 from tacenda.problem.store import DenseStore, Store
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec
@@ -228,6 +229,12 @@ class SharedStore:
         return self._store.integer_second_moment(
             self._owner[nodes], grid, norm, label_scale, label_bound, diagonal
         )
+
+    def statistic(self, nodes: Array, statistic: Statistic, w: Array) -> Array:
+        return self._store.statistic(self._owner[nodes], statistic, w)
+
+    def integer_statistic(self, nodes: Array, statistic: Statistic, w: Array, grid: Array) -> Array:
+        return self._store.integer_statistic(self._owner[nodes], statistic, w, grid)
 
     def mapped(self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
         return self._store.mapped(self._owner[nodes], matrix, norm, regulariser)

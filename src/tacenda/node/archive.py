@@ -38,7 +38,7 @@ from tacenda.node.state.accounts import default_ledger
 from tacenda.node.state.database import FILE as STATE
 from tacenda.node.state.database import NodeState, in_use
 from tacenda.node.state.spending import is_run_of
-from tacenda.privacy.accounting.events import event_from_dict
+from tacenda.privacy.accounting.events import Event, event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -91,13 +91,7 @@ def archive(settings: NodeSettings, target: str | Path, *, unfinished: bool = Fa
         if path.exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_bytes(folder / name, path.read_bytes())
-    ledger = settings.ledger or default_ledger(identity.name)
-    head = (0, "")
-    lines: list[str] = []
-    if ledger.exists():
-        with LedgerStore(ledger) as store:
-            head = store.head()
-            lines = _extract(list(store.export()), contract, identity.name)
+    head, lines = ledger_extract(settings, contract, identity.name)
     write_text(folder / LEDGER, "".join(f"{line}\n" for line in lines))
     packages = {one.metadata["Name"]: one.version for one in distributions()}
     python = {"python": platform.python_version(), "system": platform.platform()}
@@ -109,7 +103,7 @@ def archive(settings: NodeSettings, target: str | Path, *, unfinished: bool = Fa
         "run": contract.run_id(),
         "archived_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "ledger_head": list(head),
-        "files": _hashes(folder),
+        "files": hashes(folder, FILE),
     }
     signature = identity.sign_text(_text(body))
     return write_json(folder / FILE, {"format": FORMAT, "body": body, "signature": signature})
@@ -144,7 +138,7 @@ def verify_archive(folder: str | Path) -> Checked:
         ) from None
     except (ValueError, KeyError, TypeError):
         raise StateError(f"{folder / FILE} is not a list in the format {FORMAT!r}.") from None
-    found = _hashes(folder)
+    found = hashes(folder, FILE)
     for name in sorted({*files, *found}):
         if files.get(name) != found.get(name):
             what = "is missing" if name not in found else "was changed or added"
@@ -166,7 +160,7 @@ def verify_archive(folder: str | Path) -> Checked:
     missing = [name for name in contract.signatories if name not in signed]
     if missing:
         notes.append(f"the contract lacks the signatures of {', '.join(missing)}")
-    charges = _ledger_charges(folder)
+    charges = ledger_charges(folder / LEDGER)
     epsilon = None
     if (folder / RUN / STATEMENT).exists():
         statement = verify_statement(folder / RUN / STATEMENT, contract).statement
@@ -289,7 +283,18 @@ def _deleted_before(state: Path, contract: Contract) -> bool:
     return isinstance(note, dict) and note.get("run") == contract.run_id()
 
 
-def _extract(lines: list[str], contract: Contract, name: str) -> list[str]:
+def ledger_extract(
+    settings: NodeSettings, contract: Contract, name: str
+) -> tuple[tuple[int, str], list[str]]:
+    """The member's ledger: its head, and the rows of this run and of its account's budget."""
+    ledger = settings.ledger or default_ledger(name)
+    if not ledger.exists():
+        return (0, ""), []
+    with LedgerStore(ledger) as store:
+        return store.head(), _rows_of_run(list(store.export()), contract, name)
+
+
+def _rows_of_run(lines: list[str], contract: Contract, name: str) -> list[str]:
     rows = [(line, json.loads(line)) for line in lines]
     accounts = {row["dataset"] for _, row in rows if is_run_of(row["run"], contract, name)}
     return [
@@ -300,13 +305,13 @@ def _extract(lines: list[str], contract: Contract, name: str) -> list[str]:
     ]
 
 
-def _ledger_charges(folder: Path) -> list[Any]:
-    """The charges in the extract, each row sound in itself."""
+def ledger_charges(path: Path) -> list[tuple[Event, int]]:
+    """The charges in an extract of the ledger, each row sound in itself."""
     charges = []
-    for number, line in enumerate((folder / LEDGER).read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         row = json.loads(line)
         if seal(row["previous"], row) != row["hash"]:
-            raise StateError(f"{folder / LEDGER}, line {number}: its contents and seal differ.")
+            raise StateError(f"{path}, line {number}: its contents and seal differ.")
         if row["kind"] == "charge":
             charges.append((event_from_dict(json.loads(row["event"])), 1))
         elif row["kind"] == "charges":
@@ -315,12 +320,13 @@ def _ledger_charges(folder: Path) -> list[Any]:
     return charges
 
 
-def _hashes(folder: Path) -> dict[str, str]:
+def hashes(folder: Path, but: str) -> dict[str, str]:
+    """SHA-256 of every file below the folder, except for the file `but`, which lists them."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(files)
-        if path != folder / FILE
+        if path != folder / but
     }
 
 

@@ -24,7 +24,7 @@ from tacenda.node.doctor import Finding
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
-from tacenda.node.member_records import read_records
+from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import NodeSettings
@@ -63,14 +63,14 @@ def check(
     if settings.policy is not None:
         findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:
-        problem = read_records(contract, name, settings.schema, settings.data)
+        records = records_as_split(settings, contract, name)
     except TacendaError as wrong:
         fix = "correct the records or the schema; nothing was sent or charged"
         return [*findings, Finding("records", False, str(wrong), fix)]
-    said = counted(int(problem.sizes[0]), "record")
+    said = counted(int(records.trained.sizes[0]), "record")
     findings.append(Finding("records", True, f"{said} fit schema and contract ({FOR_YOU_ALONE})"))
     findings.append(_bounds(settings))
-    findings.append(cost(settings, plan, name, problem))
+    findings.append(cost(settings, plan, name, records.trained))
     if rehearsal:
         findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
     return findings
@@ -121,6 +121,15 @@ def _bounds(settings: NodeSettings) -> Finding:
         f"{sum(many.values())} of {total} numbers lie outside their bounds and are moved to them: "
         f"{told} ({FOR_YOU_ALONE})",
     )
+
+
+def records_as_split(settings: NodeSettings, contract: Contract, name: str) -> MemberRecords:
+    """The records, split as the run would split them, by a copy of the ledger."""
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / "ledger.sqlite"
+        if contract.evaluation is not None:
+            _copy(settings.ledger or default_ledger(name), copy)
+        return read_records(contract, name, settings.schema, settings.data, copy)
 
 
 def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Finding:

@@ -2,9 +2,11 @@
 
     sum_j trunc(clip(loss'(w; x_j, y_j) x_j) / grid)        one record moves it by at most 2G/grid
     sum_j trunc(z_j z_j' / grid), or its diagonal           by at most sqrt(2) B^2/grid
+    sum_j trunc(vector_j / grid) of a statistic             as `problem.statistics` says, over grid
 
 (replace-one). The noise is a discrete Gaussian on these numbers. Times the public c grid/m, plus
-the public r R'(w), the first is the noisy gradient; times grid/m, the second is the second moment.
+the public r R'(w), the first is the noisy gradient; times grid/m, the second is the second moment;
+times grid, the third is the sum of a statistic.
 
 Each node may have a grid of its own size: then its numbers have its own factor. On a *common* grid
 of steps s all nodes' numbers have the one factor s, so that they can be added up as they are: node
@@ -23,8 +25,9 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.privacy.secrets.bounded import Bounded, seal
 from tacenda.problem.facts import Facts
-from tacenda.problem.queries import Queries, check_moment_bytes, moment_name
+from tacenda.problem.queries import Queries, check_moment_bytes, check_statistic, moment_name
 from tacenda.problem.radius import brought_within
+from tacenda.problem.statistics import Statistic
 
 # The noise spans so many steps of the grid: rounding a record's gradient is far below it
 LATTICE_SCALE = 2.0**26
@@ -49,8 +52,8 @@ def _moved(facts: Facts) -> float:
 
 
 class LatticeQueries(Queries):
-    """Full gradients and second moments as whole numbers; every other question as before (and then
-    only floating-point noise fits).
+    """Full gradients, second moments and statistics as whole numbers; every other question as
+    before (and then only floating-point noise fits).
 
     grid: the step of every node's own gradient sums; or, if `common`, the one step of all nodes'
     values in units of the worst sensitivity.
@@ -108,6 +111,22 @@ class LatticeQueries(Queries):
         )
         asked = self._named(moment_name(diagonal), label_scale, label_bound, step)
         return seal(whole, sensitivity / factor[:, 0], asked=asked) * factor
+
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded:
+        if not isinstance(w, np.ndarray):
+            return super().statistic(statistic, w)
+        check_statistic(self.facts, statistic)
+        w = brought_within(w, self.facts.constants.radius)
+        distance = self.facts.statistic_distance(statistic)
+        # On its own grid the noise spans as many steps as of the gradient's, or up to twice as many
+        unit = distance if self._common else power_of_two(distance / _moved(self.facts))
+        step = self._grid * unit
+        whole = self._store.integer_statistic(  # type: ignore[attr-defined]
+            self._at, statistic, w, np.full(len(self._at), step)
+        )
+        asked = self._named("statistic", statistic.digest(), w, step)
+        sensitivity = self.facts.statistic_sensitivity(statistic)
+        return seal(whole, sensitivity / step, asked=asked) * step
 
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None

@@ -35,6 +35,7 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.moments import check_bytes, check_matrix, moment_length
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.problem.regularisers import Regulariser
+from tacenda.problem.statistics import Statistic, checked
 
 # Up to here r R'(w) is added to the loss's part before the noise:
 # its last place is then far below any noise.
@@ -82,6 +83,8 @@ class Kernels(Protocol):
         diagonal: bool = False,
     ) -> Array: ...
 
+    def statistic(self, nodes: Array, statistic: Statistic, w: Array) -> Array: ...
+
     def mapped(
         self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser
     ) -> Kernels: ...
@@ -102,6 +105,7 @@ class Answers(Protocol):
     def second_moment(
         self, label_scale: float, label_bound: float, diagonal: bool = False
     ) -> Bounded: ...
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded: ...
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> Answers: ...
@@ -241,6 +245,15 @@ class Queries:
         )
         return seal(values, sensitivity, asked=asked)
 
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded:
+        """The sum of the records' vectors (b, length) at the public models w (b, d)."""
+        _refuse_secret_point(w)
+        check_statistic(self.facts, statistic)
+        w = brought_within(w, self.facts.constants.radius)
+        asked = self._named("statistic", statistic.digest(), w)
+        values = self._store.statistic(self._at, statistic, w)
+        return seal(values, self.facts.statistic_sensitivity(statistic), asked=asked)
+
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> Queries:
@@ -374,6 +387,13 @@ class BlankQueries:
             facts.moment_sensitivity(label_scale, label_bound),
         )
 
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded:
+        check_statistic(self.facts, statistic)
+        return seal(
+            np.zeros((self.facts.n, statistic.length if self._full else 1)),
+            self.facts.statistic_sensitivity(statistic),
+        )
+
     def mapped(
         self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
     ) -> BlankQueries:
@@ -383,6 +403,17 @@ class BlankQueries:
 def moment_name(diagonal: bool) -> str:
     """What a question for a second moment is named by."""
     return "second moment, diagonal" if diagonal else "second moment"
+
+
+def check_statistic(facts: Facts, statistic: Statistic) -> None:
+    """Refuse a statistic that does not fit the records, from public numbers."""
+    k = facts.constants
+    checked(statistic).check(facts.n_features, k.n_outputs, k.loss.kind)
+    check_bytes(
+        f"A statistic of {statistic.length} numbers",
+        8.0 * facts.n * statistic.length,
+        "use fewer bins or candidates, or fewer nodes in a block.",
+    )
 
 
 def check_moment_bytes(facts: Facts, label_scale: float, diagonal: bool = False) -> None:
@@ -413,6 +444,7 @@ def check_map(facts: Facts, matrix: Array) -> None:
 def sample_of(facts: Facts, batch_size: int, one: bool) -> Sample:
     """The law of a sample: a fresh object,
     so that values of two different draws are never added."""
+    facts.check_sampled()
     if one:
         return Sample("one", facts.sampling_rate(1))
     rate = facts.sampling_rate(batch_size)

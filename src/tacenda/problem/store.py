@@ -8,6 +8,7 @@ them, and a node's row of the result does not depend on the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
 from tacenda.problem.moments import check_matrix, moment_length, packed_length
 from tacenda.problem.regularisers import Regulariser
+from tacenda.problem.statistics import Records, Statistic, block_records, enforced
 from tacenda.threads import is_small, kernel_threads
 
 # A task reads about a megabyte: long against its start, short against a whole large node
@@ -355,6 +357,71 @@ class Store:
                 out,
             )
         return out
+
+    def statistic(self, nodes: Ints, statistic: Statistic, w: Array) -> Floats:
+        """sum_j v_j vector_j for each row, float64 (b, length): the records' vectors at the row's
+        own model w_k, each as the statistic declares (`statistics.enforced`)."""
+        nodes, w = self._checked(nodes, w)
+        out = np.zeros((len(nodes), statistic.length))
+        for k, vectors in self._vectors(nodes, statistic, w):
+            out[k] += vectors.sum(axis=0)
+        return out
+
+    def integer_statistic(self, nodes: Ints, statistic: Statistic, w: Array, grid: Array) -> Ints:
+        """sum_j trunc(v_j vector_j / grid_k) as int64 (b, length).
+
+        Exact for every float: rounding toward zero lengthens no vector and turns no sign, so one
+        record moves row k by at most norm/grid_k when it comes or goes.
+        """
+        nodes, w = self._checked(nodes, w)
+        grid = _grid(grid, nodes)
+        if (statistic.norm / grid >= 2.0**61).any():
+            raise InputError(
+                "grid is so fine that a record's integers could leave 64 bits; "
+                "choose a coarser grid."
+            )
+        out = np.zeros((len(nodes), statistic.length), np.int64)
+        for k, vectors in self._vectors(nodes, statistic, w):
+            out[k] += np.trunc(vectors / grid[k]).astype(np.int64).sum(axis=0)
+        return out
+
+    def _vectors(self, nodes: Ints, statistic: Statistic, w: Array) -> Iterator[tuple[int, Floats]]:
+        """(row, vectors of some of its node's records), block after block."""
+        self.count_reads(nodes)
+        most = block_records(statistic.length)
+        for k, node in enumerate(nodes):
+            model = np.asarray(w[k], np.float64)
+            for first in range(self.offsets[node], self.offsets[node + 1], most):
+                last = min(first + most, int(self.offsets[node + 1]))
+                with np.errstate(all="ignore"):
+                    found = statistic.vectors(self._records(first, last), model)
+                    vectors = enforced(found, last - first, statistic)
+                if self.weights is not None:
+                    vectors *= self.weights[first:last, None]
+                yield k, vectors
+
+    def _records(self, first: int, last: int) -> Records:
+        """The table's records first .. last - 1, read-only."""
+        rows: Any
+        if isinstance(self.rows, tuple):
+            from scipy.sparse import csr_array
+
+            data, indices, indptr = self.rows
+            span = slice(indptr[first], indptr[last])
+            ends = indptr[first : last + 1] - indptr[first]
+            rows = csr_array(
+                (data[span].copy(), indices[span].copy(), ends),
+                shape=(last - first, self.n_features),
+            )
+        else:
+            rows = _read_only(self.rows[first:last])
+        return Records(
+            rows,
+            _read_only(self.labels[first:last]),
+            self.n_outputs,
+            self.loss.kind,
+            lambda model: self.scores(first, last, model),
+        )
 
     def mapped(self, nodes: Ints, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
         """The records x' = matrix' x of these nodes, cut to `norm`, as a store of their own:

@@ -22,6 +22,7 @@ from tacenda.graph.varying import mixing_from_plain
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
+from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
@@ -57,13 +58,19 @@ def simulate_all(
     timing: Timing,
     *,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> list[Simulated]:
-    """All runs of the configuration, in order;
-    those whose results already lie in the folder are not repeated."""
+    """All runs of the configuration, in order; those whose results already lie in the folder are
+    not repeated. Over several ranks, which share every run, only rank 0 has the list."""
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
-    jobs = _jobs(config, private, choices, len(tasks))
+    jobs = _jobs(config, private, choices, len(tasks)) if ranks.size == 1 else 1
     if jobs == 1:
         each = [(choices[k], seed) for k, seed in tasks]
+        if ranks.size > 1:
+            for choice, seed in each:
+                _together(config, private, choice, seed, folder, progress, ranks)
+        if not ranks.root:
+            return []
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
     with timing.part(ROUNDS):
         return list(_elsewhere(config, choices, folder, tasks, jobs))
@@ -114,6 +121,27 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
+def _together(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    progress: str | bool,
+    ranks: Ranks,
+) -> None:
+    """One run by all ranks, unless its result lies in the folder already; rank 0 writes it."""
+    run = f"{choice.label}-{seed}"
+    if ranks.by_root(folder.result_path(run).is_file, "looking into the run folder"):
+        return
+    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
+
+
+def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
+    folder.save(run, result)
+
+
 def _finished(
     config: RunConfig,
     private: PrivateRun,
@@ -162,6 +190,7 @@ def _simulate(
     seed: int,
     folder: RunFolder,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> RunResult:
     settings = config.run
     every = (
@@ -194,6 +223,7 @@ def _simulate(
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
+        transport=ranks,
     )
 
 

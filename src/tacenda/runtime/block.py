@@ -15,6 +15,7 @@ from tacenda.privacy.secrets.door import Question
 from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
+from tacenda.problem.statistics import Statistic
 from tacenda.runtime.transport import Tag
 
 
@@ -108,6 +109,9 @@ class Block:
         self, label_scale: float = 0.0, label_bound: float = 1.0, *, diagonal: bool = False
     ) -> Bounded:
         return self._queries.second_moment(label_scale, label_bound, diagonal)
+
+    def statistic(self, statistic: Statistic, w: Array) -> Bounded:
+        return self._queries.statistic(statistic, w)
 
     def mapped(
         self,

@@ -139,7 +139,8 @@ def node_run(
         watch_tls=True,
     )
     keep_compiled(settings.state)  # before numba is imported
-    from tacenda.node.run import LeftRun, Stopped, run_node
+    from tacenda.node.run import run_node
+    from tacenda.node.watchdog import LeftRun, Stopped
 
     try:
         result = run_node(settings)

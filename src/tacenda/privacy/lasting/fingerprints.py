@@ -62,7 +62,7 @@ class Marks:
 def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
     """rows: (N, p), or CSR as (data, indices, indptr); labels (N,)."""
     total, smallest = 0, np.empty(0, np.uint64)
-    for block in _hashes(rows, np.ascontiguousarray(labels, "<f8"), key):
+    for block in record_hashes(rows, np.ascontiguousarray(labels, "<f8"), key):
         total += sum(int.from_bytes(one, "little") for one in block)
         heads = np.frombuffer(b"".join(one[:8] for one in block), "<u8").astype(np.uint64)
         smallest = np.unique(np.concatenate([smallest, heads]))[:KEPT]
@@ -76,7 +76,7 @@ def joined_marks(parts: Sequence[Marks]) -> Marks:
     return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest)
 
 
-def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
+def record_hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
     """The records' hashes, block by block: label, number of entries, values, and the features
     unless they are simply the first."""
     for first, features, values, counts in _entries(rows):

@@ -34,9 +34,12 @@ from tacenda.privacy.accounting.events import (
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.lasting.accounts import (
     Account,
+    Near,
     account_of,
+    held_out_of,
     join,
     joined,
+    overlapping,
     relations_of,
     sketch_fault,
 )
@@ -136,6 +139,12 @@ class LedgerStore:
         with self._file.writing():
             return account_of(self._file, marks, dataset, former)
 
+    def overlapping(self, rows: Any, labels: Any) -> tuple[str, list[Near]]:
+        """(digest of these records, accounts that share many of them, the nearest first); nothing
+        is noted."""
+        marks = marks_of(rows, labels, self._file.salt)
+        return marks.digest, overlapping(self._file, marks)
+
     def join(self, one: str, other: str) -> bool:
         """From now on two accounts add up: what either spent counts against the budgets of both.
         False if they did already."""
@@ -148,6 +157,18 @@ class LedgerStore:
         """The name of a data set in this ledger:
         a hash of its bytes under the ledger's own salt."""
         return fingerprint(chunks, self._file.salt)
+
+    def secret(self, purpose: str) -> bytes:
+        """A key of this ledger's own for one purpose, the same at every call."""
+        return bytes.fromhex(self._file.keyed(f"secret: {purpose}".encode()))
+
+    def held_out_account(self, dataset: str, trained: Any, held_out: Any, apart: bool) -> Account:
+        """The account of the records that are held out of training on `dataset`'s records
+        (`accounts.held_out_of`); both as (rows, labels), apart: the data set was named by its
+        holder, whose word keeps it apart from others."""
+        marks = [marks_of(*records, self._file.salt) for records in (trained, held_out)]
+        with self._file.writing():
+            return held_out_of(self._file, dataset, *marks, apart)
 
     def set_budget(
         self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one"
