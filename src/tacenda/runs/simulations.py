@@ -75,7 +75,7 @@ def simulate_all(
         each = [(choices[k], seed) for k, seed in tasks]
         if ranks.size > 1:
             for choice, seed in each:
-                _together(config, private, choice, seed, folder, progress, ranks)
+                _together(config, private, choice, seed, folder, timing, progress, ranks)
         if not ranks.root:
             return []
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
@@ -136,6 +136,7 @@ def _together(
     choice: Choice,
     seed: int,
     folder: RunFolder,
+    timing: Timing,
     progress: str | bool,
     ranks: Ranks,
 ) -> None:
@@ -143,12 +144,33 @@ def _together(
     run = f"{choice.label}-{seed}"
     if ranks.by_root(folder.result_path(run).is_file, "looking into the run folder"):
         return
-    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    result = _timed(config, private, choice, seed, folder, timing, progress, ranks)
     ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
 
 
 def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
     folder.save(run, result)
+
+
+def _timed(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    timing: Timing,
+    progress: str | bool,
+    ranks: Ranks = ALONE,
+) -> RunResult:
+    """One run, with where its time went."""
+    begin = time.perf_counter()
+    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    whole = time.perf_counter() - begin
+    rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
+    timing.add(ROUNDS, rounds)
+    timing.add(MEASURING, result.measuring)
+    timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+    return result
 
 
 def _finished(
@@ -166,13 +188,7 @@ def _finished(
         with timing.part(READING):
             result = load(finished)
     else:
-        begin = time.perf_counter()
-        result = _simulate(config, private, choice, seed, folder, progress)
-        whole = time.perf_counter() - begin
-        rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
-        timing.add(ROUNDS, rounds)
-        timing.add(MEASURING, result.measuring)
-        timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+        result = _timed(config, private, choice, seed, folder, timing, progress)
     if result.models.size != private.problem.n_nodes * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
