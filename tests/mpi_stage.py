@@ -133,9 +133,7 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
 
     LocalHosts.step = then  # type: ignore[method-assign]
     try:
-        tc.simulate(
-            data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi
-        )
+        tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi)
     except KeyboardInterrupt as stop:
         assert "round 3 of 8" in str(stop)
         return

@@ -64,7 +64,7 @@ def private_run(config: RunConfig) -> PrivateRun:
     held: Any = (
         shards
         if shards.labels == tuple(range(len(shards)))
-        else {k: shards.as_dict()[k] for k in graph.nodes}
+        else {k: shards.as_dict()[k] for k in graph.labels}
     )
     problem = Problem(
         held,

@@ -322,9 +322,7 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     conditions = [
         *_always(made, n, d),
         Condition(
-            "labels",
-            None,
-            f"Labels beyond {bound:g} in encoded units were cut to it; few are.",
+            "labels", None, f"Labels beyond {bound:g} in encoded units were cut to it; few are."
         ),
         *_assumed("model", result),
     ]
