@@ -337,7 +337,7 @@ def run(
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
     small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
-    graph = str(private.graph.graph.get("name", "graph"))
+    graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 
 
