@@ -38,7 +38,7 @@ from tacenda.node.state.accounts import default_ledger
 from tacenda.node.state.database import FILE as STATE
 from tacenda.node.state.database import NodeState, in_use
 from tacenda.node.state.spending import is_run_of
-from tacenda.privacy.accounting.events import Event, event_from_dict
+from tacenda.privacy.accounting.events import Event, at_members, event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -165,6 +165,7 @@ def verify_archive(folder: str | Path) -> Checked:
     if (folder / RUN / STATEMENT).exists():
         statement = verify_statement(folder / RUN / STATEMENT, contract).statement
         epsilon = statement.epsilon
+        charges = at_members(charges, statement.members_per_person)
         booked = judge(charges, statement.adjacency).epsilon(statement.delta) if charges else 0.0
         if not booked >= epsilon * (1 - ROUNDING):
             raise StateError(
