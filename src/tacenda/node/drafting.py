@@ -249,6 +249,9 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
         "delta": chosen.delta,
         "adjacency": chosen.facts.adjacency,
     }
+    for name in ("records_per_person", "members_per_person"):
+        if getattr(chosen.facts, name) > 1:
+            privacy[name] = getattr(chosen.facts, name)
     if chosen.coalition is not None:
         privacy["coalition"] = chosen.coalition
     return {
