@@ -182,7 +182,7 @@ class PrivateEvaluation:
         n, known = _size(self)
         found = []
         for k, name in enumerate(self.class_names):
-            row = {"class": name}
+            row: dict[str, Any] = {"class": name}
             right, var = cells[k, k], std**2 * size[k, k]
             own, column = cells[k].sum(), cells[:, k].sum()
             of_all = std**2 * size[k].sum()
@@ -285,7 +285,8 @@ class PrivateEvaluation:
             lines[-1] += f" {p.delta:g} ({p.adjacency})."
         return "\n".join(lines)
 
-    __str__ = text.fget  # type: ignore[assignment]
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"PrivateEvaluation({', '.join(self.measures)}; records={self.records})"
