@@ -13,13 +13,19 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
+    "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
     "PrivateLasso": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateOrdinalClassifier": "estimators",
+    "PrivatePoissonRegressor": "estimators",
+    "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
     "Whitening": "algorithms.whitening",
@@ -40,21 +46,29 @@ _MODULES = {
     "estimators": "estimators",
     "evaluation": "evaluation",
     "graph": "graph",
+    "inference": "inference",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
     "report": "report",
     "schedules": "schedules",
+    "selection": "selection",
     "theory": "theory",
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
+    "PrivateSearchCV",
     "Problem",
     "RunResult",
     "Whitening",
@@ -69,6 +83,7 @@ __all__ = [
     "evaluation",
     "fit",
     "graph",
+    "inference",
     "load",
     "losses",
     "plan",
@@ -76,6 +91,7 @@ __all__ = [
     "regularisers",
     "report",
     "schedules",
+    "selection",
     "simulate",
     "theory",
 ]
@@ -88,20 +104,27 @@ if TYPE_CHECKING:
         estimators,
         evaluation,
         graph,
+        inference,
         report,
         schedules,
+        selection,
         theory,
     )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
+        PrivateDiscreteHazard,
         PrivateElasticNet,
         PrivateHuberRegressor,
         PrivateLasso,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateOrdinalClassifier,
+        PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
+        PrivateSearchCV,
     )
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
@@ -110,6 +133,7 @@ if TYPE_CHECKING:
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

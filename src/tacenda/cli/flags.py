@@ -131,6 +131,13 @@ Folder = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", help="Number of processes that run in parallel.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Where independent runs are carried out: loky (processes of this machine), "
+        "dask://host:port, ray://host:port, or ray (one on this machine)."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")
 ]
@@ -173,6 +180,7 @@ KEYS = {
     "finish_mixing": "run.finish_mixing",
     "folder": "run.folder",
     "jobs": "run.jobs",
+    "engine": "run.engine",
     "references": "run.references",
 }
 
@@ -205,6 +213,7 @@ RUN: Options = {
     "settings": Settings,
     "folder": Folder,
     "jobs": Jobs,
+    "engine": Engine,
     "references": References,
     "dry_run": DryRun,
     "print_config": PrintConfig,

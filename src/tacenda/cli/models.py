@@ -87,7 +87,7 @@ def open_model(folder: Path, run: str | None = None, node: int | None = None) ->
 
 def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     from tacenda.config import read
-    from tacenda.evaluation.coefficients import run_coefficients
+    from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder, run_name
 
@@ -111,7 +111,7 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         None,
         schema,
         measures.Units.of(None if schema is None else schema.label),
-        run_coefficients(result, names, schema, classes),
+        run_coefficients(result, names, schema, classes, kept_intervals(home, name)),
         # A node's folder holds the contract in place of a configuration
         None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tacenda.engines import Engine
+from tacenda.errors import InputError
 from tacenda.formats.files import is_same_file
 
 Auto = Literal["auto"]
@@ -235,9 +237,18 @@ class RunSection(Section):
     mixing: Literal["metropolis", "uniform", "max-degree"] | dict[str, Any] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
+    engine: str = "loky"
     references: bool | Auto = "auto"
     ledger: str | None = None
     ledger_dataset: str | None = None
+
+    @field_validator("engine")
+    @classmethod
+    def _engine(cls, engine: str) -> str:
+        try:
+            return str(Engine.parse(engine))
+        except InputError as wrong:
+            raise ValueError(str(wrong).rstrip(".")) from None
 
     @model_validator(mode="after")
     def _distinct(self) -> RunSection:

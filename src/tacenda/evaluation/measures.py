@@ -240,6 +240,42 @@ def regression(labels: Array, predictions: Array) -> Values:
     return {name: _plain(value) for name, value in found.items()}
 
 
+def concordance(times: Array, events: Array, risks: Array) -> float | None:
+    """Compute Harrell's concordance, without noise.
+
+    Of all pairs of persons of whom it is known who had the event first, the share in which that one
+    has the larger risk score; equal scores count one half.
+
+    Parameters
+    ----------
+    times : array of shape (N,)
+        Time of the event, or until which the person was seen without it.
+    events : array of shape (N,)
+        Whether the event was seen.
+    risks : array of shape (N,)
+        Risk scores: the larger, the sooner.
+
+    Returns
+    -------
+    float or None
+        None where no pair can be compared.
+
+    Examples
+    --------
+    >>> from tacenda.evaluation import measures
+    >>> measures.concordance([1.0, 2.0, 3.0], [1, 1, 0], [0.9, 0.1, 0.4])
+    0.6666666666666666
+    """
+    time, seen, risk = np.asarray(times, float), np.asarray(events, bool), np.asarray(risks, float)
+    pairs = right = 0.0
+    for k in np.flatnonzero(seen):
+        # Who was seen without the event at the same time had it later
+        later = (time > time[k]) | ((time == time[k]) & ~seen)
+        pairs += float(later.sum())
+        right += float((risk[later] < risk[k]).sum()) + 0.5 * float((risk[later] == risk[k]).sum())
+    return right / pairs if pairs else None
+
+
 def undefined(values: Mapping[str, Any]) -> list[str]:
     """One sentence for each measure that is None."""
     return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,12 +15,14 @@ from tacenda.config.choice import choices as choices_of
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
+from tacenda.engines import Engine, run_calls
 from tacenda.errors import StateError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
+from tacenda.runtime.progress import Progress
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
@@ -61,12 +62,13 @@ def simulate_all(
     """All runs of the configuration, in order;
     those whose results already lie in the folder are not repeated."""
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
+    engine = Engine.parse(config.run.engine)
     jobs = _jobs(config, private, choices, len(tasks))
-    if jobs == 1:
+    if jobs == 1 and engine.is_local:
         each = [(choices[k], seed) for k, seed in tasks]
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
     with timing.part(ROUNDS):
-        return list(_elsewhere(config, choices, folder, tasks, jobs))
+        return _elsewhere(config, choices, folder, tasks, engine, jobs, progress)
 
 
 def _elsewhere(
@@ -74,22 +76,24 @@ def _elsewhere(
     choices: list[Choice],
     folder: RunFolder,
     tasks: list[tuple[int, int]],
+    engine: Engine,
     jobs: int,
-) -> Iterator[Simulated]:
-    """In several processes."""
-    from joblib import Parallel, delayed
-
-    plain = config.to_plain()
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (
-        delayed(_simulate_elsewhere)(plain, str(folder.path), choices[k], seed, threads)
-        for k, seed in tasks
-    )
-    for (k, seed), measured in zip(
-        tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True
-    ):
-        run = f"{choices[k].label}-{seed}"
-        yield Simulated(run, choices[k].label, seed, load(folder.result_path(run)), measured)
+    progress: str | bool,
+) -> list[Simulated]:
+    """In other processes, of this machine or of a cluster."""
+    plain, path = config.to_plain(), str(folder.path.resolve())
+    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
+    work = [(_simulate_elsewhere, plain, path, choices[k], seed, threads) for k, seed in tasks]
+    measured: dict[int, dict[str, Any]] = {}
+    with Progress(progress, f"{len(work)} runs on {engine}", len(work)) as show:
+        for position, found in run_calls(engine, work, jobs, path):
+            measured[position] = found
+            show(len(measured))
+    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+    return [
+        Simulated(*run, load(folder.result_path(run[0])), measured[position])
+        for position, run in enumerate(runs)
+    ]
 
 
 def _simulate_elsewhere(
