@@ -600,7 +600,7 @@ def _r2(
     noise += _size_noise(e) * (parts["label_square"] / n + 2 * abs(middle)) ** 2 / n**2
     widest = (1 + min(abs(middle), 1.0)) ** 2
     std = math.sqrt(max(widest * spread - spread**2, 0.0) / n + noise)
-    if spread <= max(2 * z * math.sqrt(noise), 1e-12):
+    if spread <= max(intervals.FAR * math.sqrt(noise), 1e-12):
         return PrivateMeasure("r2", 0.0, -1.0, 1.0, NOTHING_KNOWN)
     unit = (s.reach / half) ** 2
     q, low, high = (float(x) * unit for x in squares)
@@ -660,7 +660,7 @@ def _slope(
     # A noisy number of records moves each of these means by at most its own size
     sizes = _size_noise(e) / n**2
     below, above = below + 9 * sizes, above / n**2 + 9 * sizes
-    if spread <= max(2 * z * math.sqrt(below), 1e-12):
+    if spread <= max(intervals.FAR * math.sqrt(below), 1e-12):
         return unknown
     slope = together / spread
     square = float(squares.high) * (2 * s.reach / (s.high - s.low)) ** 2
