@@ -197,7 +197,7 @@ def private_records(model: Model, data: str | None, label: str | None) -> tuple[
         if not aside:
             raise InputError(
                 "DATA must name held-out records: the run set none aside (tacenda fit "
-                "--test-fraction 0.2 does, before training)."
+                "--set data.test_fraction=0.2 does, before training)."
             )
         from tacenda.config.private_run import private_run
 
@@ -208,7 +208,7 @@ def private_records(model: Model, data: str | None, label: str | None) -> tuple[
         remedy = (
             "leave DATA out to take the records that the run set aside."
             if aside
-            else "hold records out before training (tacenda fit --test-fraction 0.2)."
+            else "hold records out before training (tacenda fit --set data.test_fraction=0.2)."
         )
         raise InputError(
             f"DATA must hold records that were never trained on, and {data} is what {model.name} "
