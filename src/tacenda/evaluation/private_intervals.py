@@ -23,7 +23,6 @@ from scipy.special import expit, logit, ndtri
 from tacenda import checks
 from tacenda._types import Floats
 
-
 # Standard deviations of noise that a whole must be above 0, where noise enters to first order only:
 # with fewer, those that pass by luck would not hold as often as they say
 FAR = 6.0
