@@ -13,12 +13,17 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
+    "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
     "PrivateLasso": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateOrdinalClassifier": "estimators",
+    "PrivatePoissonRegressor": "estimators",
+    "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
     "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
@@ -27,6 +32,7 @@ _HOMES = {
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
+    "evaluate_privately": "evaluation.private_run",
     "fit": "runs.application",
     "load": "runtime.result",
     "plan": "planning.planner",
@@ -39,7 +45,9 @@ _MODULES = {
     "errors": "errors",
     "estimators": "estimators",
     "evaluation": "evaluation",
+    "evidence": "evidence",
     "graph": "graph",
+    "inference": "inference",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
     "report": "report",
@@ -49,12 +57,17 @@ _MODULES = {
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSearchCV",
     "Problem",
@@ -67,9 +80,12 @@ __all__ = [
     "data",
     "errors",
     "estimators",
+    "evaluate_privately",
     "evaluation",
+    "evidence",
     "fit",
     "graph",
+    "inference",
     "load",
     "losses",
     "plan",
@@ -89,7 +105,9 @@ if TYPE_CHECKING:
         errors,
         estimators,
         evaluation,
+        evidence,
         graph,
+        inference,
         report,
         schedules,
         selection,
@@ -99,20 +117,26 @@ if TYPE_CHECKING:
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
+        PrivateDiscreteHazard,
         PrivateElasticNet,
         PrivateHuberRegressor,
         PrivateLasso,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateOrdinalClassifier,
+        PrivatePoissonRegressor,
+        PrivateQuantileRegressor,
         PrivateRidge,
         PrivateSearchCV,
     )
+    from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

@@ -10,7 +10,7 @@ import pytest
 
 import tacenda as tc
 from support import shards, uneven
-from tacenda.algorithms.moments import MomentRegression, Quadratic
+from tacenda.algorithms.moments import MomentRegression, of_released
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.problem.regularisers import L1
@@ -133,7 +133,7 @@ def test_the_released_form_gives_the_model_and_every_other_strength(tmp_path: Pa
     data = problem(sizes=[200] * N, regulariser="l1", strength=0.02)
     result = run(data, 9, BUDGET)
     read = load(result.save(tmp_path / "result"))
-    form = Quadratic(**read.released)
+    form = of_released(read.released)
     assert np.array_equal(form.solve(L1(), 0.02), result.models[0])
     other = run(problem(sizes=[200] * N, regulariser="l1", strength=0.1), 9, BUDGET)
     assert np.array_equal(form.solve(L1(), 0.1), other.models[0]), "the same noise, one release"

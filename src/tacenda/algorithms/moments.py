@@ -13,8 +13,8 @@ after the last one the whole objective, up to a constant, so that ridge, lasso a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,6 @@ from tacenda.algorithms.published import Verdict
 from tacenda.algorithms.spectrum import descend
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
@@ -186,6 +185,11 @@ def of_moment(moment: Floats, std: float, label_scale: float = 0.0) -> Quadratic
     return replace(form, centre=form.times(moment[:width, width] / label_scale, 1 / form.values))
 
 
+def of_released(released: Mapping[str, Floats]) -> Quadratic:
+    """The form that a run of `MomentRegression` left in `RunResult.released`."""
+    return Quadratic(**{f.name: released[f.name] for f in fields(Quadratic)})
+
+
 # ---- the algorithm
 @dataclass(frozen=True)
 class MomentState:
@@ -194,7 +198,8 @@ class MomentState:
 
     agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d), values (d,) and noise
     (1,), the std of its diagonal: the released curvature, held once for all nodes. spread (d,): the
-    variance that noise gives the centre along the vectors.
+    variance that noise gives the centre along the vectors. moment: the packed row that was released
+    in place of all steps, of (x, label_scale y).
     """
 
     x: Array
@@ -206,6 +211,7 @@ class MomentState:
     values: Array | None = field(default=None, metadata={"common": True})
     spread: Array | None = field(default=None, metadata={"common": True})
     noise: Array | None = field(default=None, metadata={"common": True})
+    moment: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -335,7 +341,7 @@ class MomentRegression(Algorithm):
         clip = k.clip_norm / k.data_norm * SHORT
         # The moment's noise tells the gradient's: one multiplier, sensitivities 2 G c/m and B^2/m
         moment = node.facts.worst_moment_sensitivity() * k.loss_scale
-        gradient = records_changed(node.facts.adjacency) * clip * k.loss_scale / node.facts.smallest
+        gradient = node.facts.sum_change * clip * k.loss_scale / node.facts.smallest
         weight = self.share / (1 - self.share) * steps
         each = std / moment * math.sqrt(weight) * gradient / (p * form.values)
         bent = np.maximum(1.0 - ridge_of(len(form.values), std) / form.values, 0.0)
@@ -357,6 +363,7 @@ class MomentRegression(Algorithm):
         s = replace(s, vectors=form.vectors, values=form.values, noise=noise)
         if scale == 0:
             return s
+        s = replace(s, moment=c * full)
         centre = np.broadcast_to(form.centre, s.x.shape).astype(s.x.dtype)
         spread = (c * std / scale / form.values) ** 2 / 2
         s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed), spread=spread)
@@ -412,12 +419,14 @@ class MomentRegression(Algorithm):
         return s.model
 
     def released(self, s: MomentState) -> dict[str, Array]:
-        """vectors, values, centre, spread and noise of a `Quadratic`."""
+        """vectors, values, centre, spread and noise of a `Quadratic`; of one round also the packed
+        moment of (x, label_scale y) that they were made of."""
         if s.vectors is None or s.values is None or s.spread is None or s.noise is None:
             return {}
         centre = np.asarray(s.centre[0], float)
         found = {"vectors": s.vectors, "values": s.values, "centre": centre}
-        return {**found, "spread": s.spread, "noise": s.noise}
+        found = {**found, "spread": s.spread, "noise": s.noise}
+        return found if s.moment is None else {**found, "moment": s.moment}
 
     def noise_std(self, s: MomentState, facts: Facts, rounds: int) -> Array | None:
         """To first order in the noise. With B = (Q + r l2)^-1 on what an l1 part has not set to

@@ -1,5 +1,5 @@
-"""One statistic of all records, released once: the run of one round that evaluations, selections and
-tests are made of."""
+"""One statistic of all records, released once: the run of one round that evaluations, selections
+and tests are made of."""
 
 from __future__ import annotations
 

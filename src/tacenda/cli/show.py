@@ -113,7 +113,7 @@ def coefficients(found: Any, name: str, top: int | None = None) -> None:
     """A `CoefficientTable`, or its first rows, with what must be known about it."""
     header, rows = found.cells()
     shown = rows if top is None or len(rows) <= top else rows[:top]
-    texts = len(header) - 3
+    texts = found.texts
     title = f"Coefficients of {name}, {found.units}"
     if len(shown) < len(rows):
         title += f" ({len(shown)} of {len(rows)}, the largest effects)"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         make_epsilon_like,
         make_sparse_regression,
     )
+    from tacenda.data.holding_out import held_out_by_coin, held_out_positions, hold_out
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
     from tacenda.data.quantiles import PrivateBounds, private_bounds
     from tacenda.data.readers import read_table
@@ -57,6 +58,9 @@ _HOMES = {
     "add_intercept": "features",
     "draft_schema": "draft",
     "encode": "encoding",
+    "held_out_by_coin": "holding_out",
+    "held_out_positions": "holding_out",
+    "hold_out": "holding_out",
     "load": "catalogue",
     "load_libsvm": "libsvm",
     "load_libsvm_dense": "libsvm",
@@ -87,6 +91,9 @@ __all__ = [
     "draft_schema",
     "encode",
     "features",
+    "held_out_by_coin",
+    "held_out_positions",
+    "hold_out",
     "load",
     "load_libsvm",
     "load_libsvm_dense",

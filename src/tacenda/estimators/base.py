@@ -22,10 +22,18 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import Scaling
+from tacenda.estimators.scaling import FILL, Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
-from tacenda.evaluation.coefficients import CoefficientTable, coefficient_table, how_known
+from tacenda.evaluation.coefficients import (
+    CoefficientTable,
+    coefficient_table,
+    how_known,
+    ratio_note,
+    told_intervals,
+)
 from tacenda.graph.topology import Topology
+from tacenda.inference.asking import intervals
+from tacenda.inference.result import Inference
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -64,6 +72,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {"nodes": True, "public": True, "init": True}  # noqa: RUF012
 
     _sklearn_name: str
+    _fill = FILL
+    _ratio: str | None = None  # what exp(coefficient) is, where it has a name
 
     def _fit(
         self,
@@ -85,16 +95,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.epsilon is not None and in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
-        why = (
-            broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes)
-            if nodes is None
-            else None
-        )
-        if why is not None:
-            raise InputError(
-                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
-                f"{why}, and the guarantee would not hold."
-            )
+        self._check_split(nodes)
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(
             shards,
@@ -102,12 +103,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             regulariser=regulariser,
             strength=self.strength,
             data_norm=scaling.data_norm,
-            public_sizes=self.public_sizes,
             weights=None
             if weights is None
             else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
             weight_bound=weight_bound,
-            **extra,
+            **{"public_sizes": self.public_sizes, **extra},
         )
         privacy = None
         if self.epsilon is not None:
@@ -155,6 +155,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         found: Arrangement = copy.fit(X, y, **how)
         del copy._run
         return found
+
+    def _check_split(self, nodes: Any) -> None:
+        """Refuse an even split where it would break the guarantee."""
+        count = 2 if self.n_nodes is None else self.n_nodes
+        why = None if nodes is not None else broken_promise("even", self.adjacency, count)
+        if why is not None:
+            raise InputError(
+                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
+                f"{why}, and the guarantee would not hold."
+            )
 
     def _sample_weights(self, sample_weight: Any, count: int) -> tuple[Any, float]:
         """(weights (N,) or None, their declared bound)."""
@@ -270,6 +280,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._set_coef(node_coef, node_intercept)
         self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
         self._errors = how_known(result)
+        told = told_intervals(result)
+        self._inference = None if told is None else self._in_own_units(told, scaling)
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -300,9 +312,87 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 1.0
 
     @property
+    def _score_centre(self) -> float:
+        """What the scaled score 0 is in the user's own."""
+        return 0.0
+
+    def _in_own_units(self, found: Inference, scaling: Scaling) -> Inference:
+        """Of coefficients and, with one, the intercept, in the user's scale."""
+        coef, intercept = scaling.back(np.eye(len(found.estimate)))
+        matrix, offset = coef.T * self._score_unit, np.zeros(len(scaling.scale))
+        if self.fit_intercept:
+            matrix = np.vstack([matrix, intercept * self._score_unit])
+            offset = np.append(offset, self._score_centre)
+        return found.mapped(matrix, offset)
+
+    def intervals(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float | None,
+        delta: float = 1e-5,
+        level: float = 0.95,
+        covariance: str = "robust",
+        nodes: Any = None,
+    ) -> CoefficientTable:
+        """Ask the records once more for intervals of the coefficients; charged.
+
+        The population's coefficients are estimated without a regulariser, with standard errors and
+        intervals for the choice of records and the privacy noise together
+        (`tacenda.inference.intervals`). Afterwards `coef_table_` shows them too.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The records of `fit`, or others of the same population.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        epsilon : float or None
+            What the question costs, besides the fit; None: no noise, and no privacy.
+        delta : float, default=1e-5
+            Its delta.
+        level : float, default=0.95
+            Of the intervals.
+        covariance : {"robust", "model"}, default="robust"
+            "robust" needs no model to be right; "model" takes the loss for the truth.
+        nodes : array-like of shape (n_samples,) or None, default=None
+            The node of each record, as in `fit`.
+
+        Returns
+        -------
+        CoefficientTable
+            Coefficients and estimates by feature name, with the conditions and the cost.
+        """
+        check_is_fitted(self)
+        arranged = self._arranged(X, y, nodes=nodes)
+        privacy = None
+        if epsilon is not None:
+            privacy = Privacy(
+                epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
+            )
+        found = intervals(
+            self.result_,
+            arranged.problem,
+            arranged.topology,
+            privacy=privacy,
+            level=level,
+            covariance=covariance,
+            seed=self._seed(),
+            ledger=self.ledger,
+            dataset=self.dataset,
+        )
+        self._inference = self._in_own_units(found, arranged.scaling)
+        return self.coef_table_
+
+    @property
     def coef_table_(self) -> CoefficientTable:
         """Coefficients by feature name in the original units, the largest effects over the declared
-        bounds first, with the standard error that the privacy noise adds, where it is known."""
+        bounds first, with the standard error that the privacy noise adds, where it is known, or
+        with the intervals that the fit tells or `intervals` asked for."""
+        return self._coefficients(intercepts=bool(self.fit_intercept))
+
+    def _coefficients(self, intercepts: bool) -> CoefficientTable:
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
@@ -313,12 +403,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return coefficient_table(
             [str(name) for name in names],
             coef,
-            np.atleast_1d(self.intercept_) if self.fit_intercept else None,
+            np.atleast_1d(self.intercept_) if intercepts else None,
             coef_std=self._coef_std,
             intercept_std=self._intercept_std,
             spans=spans,
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
+            notes=() if self._ratio is None else (ratio_note(self._ratio),),
+            inference=getattr(self, "_inference", None),
         )
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
@@ -399,7 +491,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.bounds is None:
             warn_of_bounds(norm)
         scaling = Scaling.of(
-            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
+            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"), self._fill
         )
         return X, y, scaling
 
@@ -443,7 +535,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         model : estimator
-            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet` or `HuberRegressor`.
+            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet`, `HuberRegressor`,
+            `QuantileRegressor` or `PoissonRegressor`.
         """
         from tacenda.estimators.plain import plain_model
 

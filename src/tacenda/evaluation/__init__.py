@@ -5,8 +5,10 @@ figures        confusion matrix, ROC and precision-recall points, calibration, r
 coefficients   a model's weights by feature name, in the original units, with the standard error
                that the privacy noise adds
 
+private        measures with intervals from noisy counts that were released once
+
 Measures and figures read the records that they are given, without noise. Coefficients follow from
-the released model alone.
+the released model alone, private measures from released counts alone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,24 @@ if TYPE_CHECKING:
         coefficient_table,
         run_coefficients,
     )
+    from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
 
-__all__ = ["Coefficient", "CoefficientTable", "coefficient_table", "run_coefficients"]
+_HOMES = {
+    "Coefficient": "coefficients",
+    "CoefficientTable": "coefficients",
+    "PrivateEvaluation": "private",
+    "PrivateMeasure": "private",
+    "coefficient_table": "coefficients",
+    "run_coefficients": "coefficients",
+}
 
-__getattr__ = lazily(__name__, dict.fromkeys(__all__, "coefficients"))
+__all__ = [
+    "Coefficient",
+    "CoefficientTable",
+    "PrivateEvaluation",
+    "PrivateMeasure",
+    "coefficient_table",
+    "run_coefficients",
+]
+
+__getattr__ = lazily(__name__, _HOMES)

@@ -1,27 +1,40 @@
 """A model's coefficients as people read them: by feature name, in the original units, the largest
-effects first, with the standard error that the privacy noise adds.
+effects first, with their standard errors and, where an `Inference` tells them, intervals.
 
-Everything here follows from a released model and public declarations, and costs no privacy. The
-standard error is that of the privacy noise alone: how far the coefficient would move if the same
-records were learnt from again with other noise. It says nothing about other records.
+Everything here follows from what was released and public declarations, and costs no privacy.
 
     coefficient       change of the score for one unit of the quantity (of the label for a
                       regression, of the log odds for a logistic loss)
     effect            change of the score over the whole declared range of the quantity
-    standard_error    of the coefficient, by the privacy noise; None where it is not known
+    standard_error    of the coefficient, by the privacy noise alone: how far it would move if the
+                      same records were learnt from again with other noise
+
+With an `Inference` (`tacenda.inference`) the errors are those of its estimate of the population's
+coefficient, to which the regulariser has done nothing:
+
+    estimate          of the population's coefficient
+    standard_error    of the estimate, by the choice of records and the privacy noise together
+    noise_error       by the privacy noise alone
+    low, high         the interval
+    p_value, p_holm   of "the coefficient is 0", and corrected for the number of rows; only where
+                      all conditions hold that released numbers can tell
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacenda._types import Floats
 from tacenda.data.schema import CategoricalColumn, Schema
+from tacenda.errors import InputError
+from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder
 
 INTERCEPT = "intercept"
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
@@ -40,11 +53,24 @@ class Coefficient:
     coefficient : float
         Change of the score for one unit of the quantity.
     standard_error : float or None
-        Of the coefficient, by the privacy noise alone; None where it is not known.
+        Of the coefficient, by the privacy noise alone; with an interval, of the estimate, by the
+        choice of records and the noise together. None where it is not known.
     effect : float
         Change of the score over the whole declared range of the quantity.
     output : str or None
         The class that the coefficient belongs to, where there are several scores.
+    estimate : float or None
+        Of the population's coefficient, without a regulariser.
+    noise_error : float or None
+        The part of `standard_error` that the privacy noise adds.
+    low : float or None
+        Lower end of the interval.
+    high : float or None
+        Upper end of the interval.
+    p_value : float or None
+        Of "the coefficient is 0"; None where a condition does not hold.
+    p_holm : float or None
+        The same, corrected for the number of coefficients by Holm's method.
 
     Examples
     --------
@@ -59,6 +85,15 @@ class Coefficient:
     standard_error: float | None
     effect: float
     output: str | None = None
+    estimate: float | None = None
+    noise_error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+
+
+INFERRED = ("estimate", "noise_error", "low", "high", "p_value", "p_holm")
 
 
 @dataclass(frozen=True)
@@ -77,6 +112,8 @@ class CoefficientTable:
         What else a reader must know.
     units : str
         Whether the coefficients are in the original units, in words.
+    level : float or None
+        The level of the intervals; None where there are none.
 
     Examples
     --------
@@ -91,6 +128,7 @@ class CoefficientTable:
     errors: str
     notes: tuple[str, ...] = ()
     units: str = ORIGINAL
+    level: float | None = None
 
     def __iter__(self) -> Iterator[Coefficient]:
         return iter(self.rows)
@@ -105,11 +143,43 @@ class CoefficientTable:
         -------
         list of dict
             One dict for each row, with the fields of `Coefficient`; `output` only where there are
-            several.
+            several, those of an interval only where there are intervals.
         """
-        several = any(row.output is not None for row in self.rows)
-        plain = [asdict(row) for row in self.rows]
-        return plain if several else [{k: v for k, v in r.items() if k != "output"} for r in plain]
+        left_out = set() if self._several else {"output"}
+        left_out |= set(INFERRED) if self.level is None else set()
+        return [{k: v for k, v in asdict(r).items() if k not in left_out} for r in self.rows]
+
+    @property
+    def _several(self) -> bool:
+        return any(row.output is not None for row in self.rows)
+
+    def columns(self) -> list[tuple[str, list[Any]]]:
+        """Give the table by its columns.
+
+        Returns
+        -------
+        list of pairs
+            The heading and the values of each column, None where a number is not known; of classes
+            only where there are several, of intervals only where there are any, of p-values only
+            where the conditions hold.
+        """
+        shown = [("class", "output")] if self._several else []
+        shown += [("feature", "feature"), ("coefficient", "coefficient")]
+        if self.level is not None:
+            shown += [("estimate", "estimate")]
+        shown += [("standard error", "standard_error")]
+        if self.level is not None:
+            shown += [("of noise", "noise_error")]
+            shown += [(f"{self.level:.3g} low", "low"), ("high", "high")]
+            if any(row.p_value is not None for row in self.rows):
+                shown += [("p", "p_value"), ("p (Holm)", "p_holm")]
+        shown += [("effect", "effect")]
+        return [(title, [getattr(row, name) for row in self.rows]) for title, name in shown]
+
+    @property
+    def texts(self) -> int:
+        """How many of the first columns are words; the others are numbers."""
+        return 2 if self._several else 1
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Give the table as text.
@@ -117,25 +187,21 @@ class CoefficientTable:
         Returns
         -------
         header : list of str
-            The headings; a column of classes only where there are several.
+            The headings, those of `columns`.
         rows : list of list of str
             The cells.
         """
-        several = any(row.output is not None for row in self.rows)
-        header = ["feature", "coefficient", "standard error", "effect"]
-        found = [
-            [r.feature, _short(r.coefficient), _short(r.standard_error), _short(r.effect)]
-            for r in self.rows
+        columns = self.columns()
+        words = [
+            [str(v) if k < self.texts else _short(v) for v in values]
+            for k, (_, values) in enumerate(columns)
         ]
-        if several:
-            header = ["class", *header]
-            found = [[str(r.output), *c] for r, c in zip(self.rows, found, strict=True)]
-        return header, found
+        return [title for title, _ in columns], [list(row) for row in zip(*words, strict=True)]
 
     def __str__(self) -> str:
         header, rows = self.cells()
         widths = [max(len(line[k]) for line in (header, *rows)) for k in range(len(header))]
-        texts = len(header) - 3
+        texts = self.texts
         lines = [
             "  ".join(
                 c.ljust(w) if k < texts else c.rjust(w)
@@ -158,6 +224,7 @@ def coefficient_table(
     errors: str = "The standard errors are not known.",
     notes: Sequence[str] = (),
     units: str = ORIGINAL,
+    inference: Inference | None = None,
 ) -> CoefficientTable:
     """Make the table of a linear model's coefficients.
 
@@ -183,6 +250,9 @@ def coefficient_table(
         What else a reader must know.
     units : str, default="in the original units"
         Whether the coefficients are in the original units, in words.
+    inference : Inference or None, default=None
+        Of the p coefficients and, behind them, the intercept if there is one; for K = 1. In place
+        of `coef_std`, `intercept_std` and `errors`.
 
     Returns
     -------
@@ -212,8 +282,73 @@ def coefficient_table(
             b = float(np.ravel(intercept)[k])
             error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
             last.append(Coefficient(INTERCEPT, b, error, b, output))
+    notes = list(notes)
+    if inference is not None:
+        if len(coef) != 1:
+            raise InputError(
+                f"inference is for models with one score, and this one has {len(coef)}; leave it "
+                "out."
+            )
+        told = [
+            replace(r, **f)
+            for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)
+        ]
+        rows, last = told[: len(rows)], told[len(rows) :]
+        errors, notes = inference.method, [*inferred_notes(inference), *notes]
     rows.sort(key=lambda row: -abs(row.effect))
-    return CoefficientTable((*rows, *last), errors, tuple(notes), units)
+    level = None if inference is None else inference.level
+    return CoefficientTable((*rows, *last), errors, tuple(notes), units, level)
+
+
+def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | None]]:
+    """The fields of each row that an inference tells; only the first rows are hypotheses, and an
+    intercept behind them is none."""
+    low, high = inference.interval()
+    p = np.full(len(low), np.nan)
+    if not inference.failed:
+        p[:tested] = inference.p_values()[:tested]
+    both = (
+        np.where(inference.shown, inference.estimate, np.nan),
+        inference.standard_error,
+        inference.noise_error,
+        low,
+        high,
+        p,
+        holm(p),
+    )
+    names = ("estimate", "standard_error", "noise_error", "low", "high", "p_value", "p_holm")
+    for row in zip(*both, strict=True):
+        yield {k: None if np.isnan(v) else float(v) for k, v in zip(names, row, strict=True)}
+
+
+def inferred_notes(inference: Inference) -> list[str]:
+    """What a reader of intervals and p-values must know, in sentences."""
+    cost = inference.privacy
+    said = (
+        [] if cost is None else [f"Asking for the intervals cost {cost_of(cost)} besides the run."]
+    )
+    if inference.failed:
+        said.append(
+            "There are no p-values, since a condition does not hold: "
+            + " ".join(c.text for c in inference.failed)
+        )
+    held = " ".join(c.text for c in inference.conditions if c.holds)
+    assumed = " ".join(c.text for c in inference.conditions if c.holds is None)
+    said.append(f"Conditions that hold: {held}" if held else "")
+    said.append(f"Conditions that nothing released can tell: {assumed}" if assumed else "")
+    return [text for text in said if text]
+
+
+# What exp(coefficient) is, by loss
+RATIOS = {"poisson": "a rate ratio", "negative-binomial": "a rate ratio"}
+
+
+def ratio_note(ratio: str) -> str:
+    """How to read a coefficient whose exponential has a name, in one sentence."""
+    return (
+        f"exp(coefficient) is {ratio}: what one more unit of the feature multiplies it by, the "
+        "others being equal."
+    )
 
 
 def how_known(result: RunResult) -> str:
@@ -245,10 +380,11 @@ def run_coefficients(
     names: Sequence[str],
     schema: Schema | None = None,
     outputs: Sequence[Any] | None = None,
+    inference: Inference | None = None,
 ) -> CoefficientTable:
     """Make the table of a run's average model.
 
-    It follows from the released model and public declarations, and costs no privacy.
+    It follows from what was released and public declarations, and costs no privacy.
 
     Parameters
     ----------
@@ -261,6 +397,9 @@ def run_coefficients(
         weights are shown for the features as they were given, and all spans are 1.
     outputs : sequence or None, default=None
         The classes, where there are several scores.
+    inference : Inference or None, default=None
+        What `tacenda.inference.intervals` gave for the run; None: what the run's own release
+        tells, if it tells intervals.
 
     Returns
     -------
@@ -282,6 +421,7 @@ def run_coefficients(
     std = None if result.noise_std is None else np.asarray(result.noise_std).reshape(-1, p)
     constant = bool(len(names)) and names[-1] == INTERCEPT
     shown = names[: p - 1] if constant else names
+    inference = told_intervals(result) if inference is None else inference
     if schema is None:
         return coefficient_table(
             shown,
@@ -291,9 +431,13 @@ def run_coefficients(
             intercept_std=None if std is None or not constant else std[:, -1],
             outputs=outputs,
             errors=how_known(result),
+            notes=_ratios(result),
             units=ENCODED,
+            inference=inference,
         )
     factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    if result.settings["problem"].get("loss") in RATIOS:  # scores are logarithms of a rate
+        centre, reach = math.log(reach), 1.0
     rules = schema.rules[: len(shown)]
     slopes = np.array([rule.slope for rule in rules]) * (factor * reach)
     offsets = np.array([rule.offset for rule in rules]) * (factor * reach)
@@ -304,6 +448,13 @@ def run_coefficients(
         errors = std[:, : len(shown)] * np.abs(slopes)
         if constant and not offsets.any():  # else it mixes weights whose noise goes together
             intercept_std = std[:, -1] * factor * abs(reach)
+    if inference is not None:
+        matrix = np.zeros((len(shown) + 1, p))
+        matrix[:-1, : len(shown)] = np.diag(slopes)
+        matrix[-1, : len(shown)] = offsets
+        if constant:
+            matrix[-1, -1] = factor * reach
+        inference = inference.mapped(matrix, np.append(np.zeros(len(shown)), centre))
     return coefficient_table(
         [rule.quantity for rule in rules],
         weights * slopes,
@@ -313,8 +464,22 @@ def run_coefficients(
         spans=spans_of(schema),
         outputs=outputs,
         errors=how_known(result),
-        notes=_shortened(schema, factor),
+        notes=[*_shortened(schema, factor), *_ratios(result)],
+        inference=inference,
     )
+
+
+def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
+    """The intervals that were asked for and kept with a run of a folder, if any."""
+    path = folder.intervals_path(run)
+    return Inference.load(path) if path.is_file() else None
+
+
+def told_intervals(result: RunResult) -> Inference | None:
+    """The intervals that a run's own release tells at no further cost, if any."""
+    from tacenda.inference.asking import intervals, told_by  # here: it loads the simulation
+
+    return intervals(result) if told_by(result) else None
 
 
 def spans_of(schema: Schema) -> Floats:
@@ -342,6 +507,11 @@ def row_factor(schema: Schema) -> float:
             middle = column.encoded(np.array([(column.low + column.high) / 2]))
             square += float(np.sum(middle**2))
     return min(1.0, schema.row_norm / max(square, 1e-300) ** 0.5)
+
+
+def _ratios(result: RunResult) -> list[str]:
+    known = RATIOS.get(str(result.settings["problem"].get("loss")))
+    return [] if known is None else [ratio_note(known)]
 
 
 def _shortened(schema: Schema, factor: float) -> list[str]:

@@ -32,6 +32,7 @@ from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.problem.constants import SENSIBLE
 
+KINDS = ("binary", "multiclass", "regression")
 BLOCK_NUMBERS = 1 << 20  # of the vectors that are held at once: 8 MB
 MOST_NUMBERS = 1 << 22  # longest vector
 # Sensitivities are larger by so much: what rounding of a norm or a sum in floats may add
@@ -112,6 +113,8 @@ class Statistic(ABC):
     ----------
     name : str
         The name in files.
+    kinds : tuple of str
+        Of which losses' records it can be asked: "binary", "multiclass", "regression".
 
     Examples
     --------
@@ -122,6 +125,7 @@ class Statistic(ABC):
     """
 
     name: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]] = KINDS
 
     @property
     @abstractmethod
@@ -172,6 +176,11 @@ class Statistic(ABC):
         InputError
             If it does not fit.
         """
+        if kind not in self.kinds:
+            raise InputError(
+                f"The statistic {self.name!r} is for {' or '.join(self.kinds)} problems, "
+                f"and this one is {kind}."
+            )
 
     def to_plain(self) -> dict[str, Any]:
         """Name and values for files.

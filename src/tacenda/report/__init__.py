@@ -5,6 +5,7 @@ or a `RunResult`.
                                  (extra `report`)
     figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
     evaluation_page(found, path)  what `tacenda evaluate` found, as one page (extra `report`)
+    private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found (extra `report`)
     model_card(result)           Markdown that states what one model promises
 
 Nothing here reads records: only what a run has written down.
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
     from tacenda.report.evaluation import evaluation_page
     from tacenda.report.html_page import build
     from tacenda.report.paper_figures import figures
+    from tacenda.report.private_evaluation import private_evaluation_page
 
 _HOMES = {
     "build": "html_page",
     "evaluation_page": "evaluation",
     "figures": "paper_figures",
     "model_card": "card",
+    "private_evaluation_page": "private_evaluation",
 }
 
-__all__ = ["build", "evaluation_page", "figures", "model_card"]
+__all__ = ["build", "evaluation_page", "figures", "model_card", "private_evaluation_page"]
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -15,6 +15,10 @@ from tacenda.formats.files import write_text
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Column, Series, TextTable
 
+NOT_PRIVATE = (
+    "This page was computed from the records without noise: "
+    "it is not private unless they are public."
+)
 Named = list[tuple[str, dict[str, Any]]]  # (run, its figures)
 
 
@@ -174,10 +178,12 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         name=name,
         data=str(found["data"]),
         records=numbers.whole(int(found["records"])),
-        public=bool(found["public"]),
+        verdict="none" if found["public"] else "caution",
+        word="Public records" if found["public"] else "Not private",
+        headline="These records were declared public." if found["public"] else NOT_PRIVATE,
         measures=table,
-        undefined=measures.undefined(values),
-        confusion=confusion(name, drawn),
+        notes=[f"{text[0].upper()}{text[1:]}." for text in measures.undefined(values)],
+        tables=[t for t in (confusion(name, drawn),) if t is not None],
         charts=panels_of(charts([(name, drawn)])),
     )
     return write_text(Path(out), page)

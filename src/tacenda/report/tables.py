@@ -87,33 +87,22 @@ def shown_metrics(folder: Folder) -> list[str]:
 def coefficients(folder: Folder) -> tuple[TextTable, list[str], str]:
     """(table, what must be known about it, which run)."""
     found = folder.coefficients
-    header, cells = found.cells()
-    texts = len(header) - 3
-    columns = [Column(h.capitalize(), k >= texts) for k, h in enumerate(header)]
-    rows = [
-        [
-            *([] if r.output is None else [r.output]),
-            r.feature,
-            numbers.short(r.coefficient),
-            numbers.short(r.standard_error),
-            numbers.short(r.effect),
-        ]
-        for r in found.rows[:MOST_COEFFICIENTS]
-    ]
-    sort: list[list[Any]] = [
-        [
-            *([] if r.output is None else [r.output]),
-            r.feature,
-            r.coefficient,
-            math.nan if r.standard_error is None else r.standard_error,
-            abs(r.effect),
-        ]
-        for r in found.rows[:MOST_COEFFICIENTS]
-    ]
+    shown, texts = found.columns(), found.texts
+    columns = [Column(title.capitalize(), k >= texts) for k, (title, _) in enumerate(shown)]
+    words = [v if k < texts else [numbers.short(x) for x in v] for k, (_, v) in enumerate(shown)]
+    keys = [v if k < texts else [_sort_key(t, x) for x in v] for k, (t, v) in enumerate(shown)]
+    rows = [list(row) for row in zip(*words, strict=True)][:MOST_COEFFICIENTS]
+    sort: list[list[Any]] = [list(row) for row in zip(*keys, strict=True)][:MOST_COEFFICIENTS]
     caption = f"Coefficients {found.units}, the largest effects first"
-    if len(cells) > len(rows):
-        caption += f" ({len(rows)} of {len(cells)})"
+    if len(found) > len(rows):
+        caption += f" ({len(rows)} of {len(found)})"
     return TextTable(caption, columns, rows, sort), [found.errors, *found.notes], folder.lead.label
+
+
+def _sort_key(title: str, value: float | None) -> float:
+    if value is None:
+        return math.nan
+    return abs(value) if title == "effect" else value
 
 
 def shared_settings(folder: Folder) -> list[tuple[str, str]]:

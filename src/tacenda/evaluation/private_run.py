@@ -1,0 +1,233 @@
+"""`evaluate_privately`: one charged release of counts on held-out records, and what follows from
+it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda import checks
+from tacenda._types import Floats
+from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.errors import InputError, LedgerWarning, UnsupportedError
+from tacenda.evaluation.measures import Units
+from tacenda.evaluation.private import PrivateEvaluation, counts_for
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.counts import ClassCounts, ValueSums
+from tacenda.problem.problem import Problem
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.simulate import simulate
+
+HELD_OUT = "/held-out"  # behind an account's name: its records that are never trained on
+SAME = 0.5  # from this share of common records on, held-out records are training records
+
+
+def evaluate_privately(
+    model: Any,
+    held_out: Problem,
+    graph: Any,
+    privacy: Privacy | None,
+    *,
+    counts: ClassCounts | ValueSums | None = None,
+    noise: str = "masked",
+    level: float = 0.95,
+    seed: int | None = None,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
+    units: Units | None = None,
+) -> PrivateEvaluation:
+    """Evaluate a released model on held-out records, privately: a simulation over the nodes.
+
+    Every node adds up what the model does on its held-out records; the network's sum is released
+    once, with noise. All measures and their intervals follow from that sum.
+
+    Parameters
+    ----------
+    model : RunResult or array_like
+        A released model: (d,), (K, p), or a run's result, whose average model is taken.
+    held_out : Problem
+        The held-out records of every node, never trained on (`tacenda.data.hold_out`), with loss
+        and declared bounds as in training.
+    graph : Topology or networkx graph
+        One node for each shard.
+    privacy : Privacy or None
+        Budget of the held-out records. They are others than those trained on, so it does not add up
+        with the training's. None is not private.
+    counts : ClassCounts or ValueSums or None, default=None
+        What is counted; by default what the loss asks for, with the usual bins. A regression's
+        labels are cut to -1 and 1 unless `ValueSums` says otherwise.
+    noise : {"masked", "independent"}, default="masked"
+        Whether only the network's sum is readable, or each node's too, with more noise.
+    level : float, default=0.95
+        Of the intervals.
+    seed : int or None, default=None
+        Of the simulated noise.
+    ledger : str, Path or None, default=None
+        File of a lasting ledger. The release is charged there before it is drawn. Records that the
+        ledger knows as trained on are refused.
+    dataset : str or None, default=None
+        Name of the data set: the release is charged to the account "NAME/held-out", which has the
+        budget of NAME unless it has one of its own.
+    units : Units or None, default=None
+        From encoded labels to the label's own units, for a regression.
+
+    Returns
+    -------
+    PrivateEvaluation
+        Measures with intervals, tables, and the guarantee.
+
+    Raises
+    ------
+    InputError
+        If the model does not fit, or the records were trained on.
+    BudgetError
+        If the account has too little budget left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(3000, 2, difficulty=0.2, seed=0)
+    >>> shards = tc.data.partition.even(data.X, data.y, 3, seed=0)
+    >>> problem = tc.Problem(shards, classes=(0, 1))
+    >>> found = tc.evaluate_privately(
+    ...     np.zeros(2), problem, tc.graph.complete(3), tc.Privacy(1.0), seed=0
+    ... )
+    >>> sorted(found.measures)[:3]
+    ['accuracy', 'balanced_accuracy', 'brier']
+    """
+    if not isinstance(held_out, Problem):
+        raise InputError(
+            "held_out must be a tacenda.Problem of the held-out shards, "
+            f"not a {type(held_out).__name__}."
+        )
+    if held_out.store.weights is not None:
+        raise UnsupportedError(
+            "Private evaluation counts every held-out record once; "
+            "build the Problem of held-out records without weights."
+        )
+    row = _model_of(model, held_out)
+    asked = counts_for(held_out.loss, held_out.n_outputs) if counts is None else counts
+    account = dataset
+    if ledger is not None:
+        account = held_out_account(ledger, held_out, dataset)
+    result = simulate(
+        held_out,
+        graph,
+        StatisticRelease(asked, noise),
+        rounds=1,
+        privacy=privacy,
+        seed=seed,
+        init=row,
+        record_every=0,
+        metrics=(),
+        progress=False,
+        ledger=ledger,
+        dataset=account,
+    )
+    return evaluation_of(result, asked, held_out, level, units)
+
+
+def evaluation_of(
+    result: RunResult,
+    counts: ClassCounts | ValueSums,
+    held_out: Problem,
+    level: float = 0.95,
+    units: Units | None = None,
+) -> PrivateEvaluation:
+    """What follows from a run of `StatisticRelease`: of the problem its public facts alone."""
+    replaced = result.privacy is None or result.privacy.adjacency == "replace-one"
+    names = held_out.classes
+    return PrivateEvaluation(
+        counts,
+        np.asarray(result.released["total"], float),
+        float(result.released["noise"][0]),
+        int(np.sum(held_out.sizes)) if replaced else None,
+        result.privacy,
+        None if names is None else tuple(str(c) for c in names),
+        Units() if units is None else units,
+        level,
+        {"nodes": len(held_out.sizes), "loss": held_out.loss.name},
+    )
+
+
+def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None) -> str:
+    """The account of held-out records; refuse those that the ledger knows as trained on.
+
+    Parameters
+    ----------
+    ledger : str or Path
+        The ledger's file.
+    held_out : Problem
+        The held-out records.
+    dataset : str or None
+        Name of the data set; None takes the account that these records have, or a new one.
+
+    Returns
+    -------
+    str
+        The account's name, which ends with "/held-out".
+
+    Raises
+    ------
+    InputError
+        If at least half of the records, or of an account's records, were trained on.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> from tacenda.evaluation.private_run import held_out_account
+    >>> data = tc.data.make_classification(20, 2, seed=0)
+    >>> problem = tc.Problem([(data.X, data.y)], classes=(0, 1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     held_out_account(os.path.join(folder, "ledger.db"), problem, "trial")
+    'trial/held-out'
+    """
+    with LedgerStore(ledger) as store:
+        digest, near = store.overlapping(held_out.store.rows, held_out.store.labels)
+        used = {row["dataset"] for row in store.runs()}
+        trained = [n for n in near if not n.name.endswith(HELD_OUT) and n.name in used]
+        for one in trained:
+            said = (
+                f"about {one.share:.0%} of the held-out records, or of those of {one.name!r}, are "
+                "in both, and the ledger has charged runs on the latter"
+            )
+            if one.share >= SAME:
+                raise InputError(
+                    f"held_out must hold records that were never trained on: {said}. Hold records "
+                    "out before training (tacenda.data.hold_out, --held-out), and evaluate on them."
+                )
+            warnings.warn(f"{said}.", LedgerWarning, stacklevel=3)
+        known = [n.name for n in near if n.name.endswith(HELD_OUT)]
+        if dataset is not None:
+            name = dataset if dataset.endswith(HELD_OUT) else f"{dataset}{HELD_OUT}"
+        else:
+            name = known[0] if known else f"records-{digest[:16]}{HELD_OUT}"
+        whole = name.removesuffix(HELD_OUT)
+        budget = store.budget(whole) if whole in store.datasets() else None
+        has_own = name in store.datasets() and store.budget(name) is not None
+        if budget is not None and not has_own:
+            store.set_budget(name, budget.epsilon, budget.delta, budget.adjacency)
+        return name
+
+
+def _model_of(model: Any, problem: Problem) -> Floats:
+    """(d,) of a result or an array."""
+    found = model.model if isinstance(model, RunResult) else model
+    try:
+        row = np.asarray(found, float).reshape(-1)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"model must be a RunResult or an array of numbers, not a {type(model).__name__}."
+        ) from None
+    checks.whole("number of the model's weights", row.size, least=1)
+    if row.size != problem.dim:
+        raise InputError(
+            f"model must have {problem.dim} weights, as the held-out records need, not {row.size}."
+        )
+    return row

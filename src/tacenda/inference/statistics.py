@@ -1,0 +1,199 @@
+"""What records are asked for inference: their gradients and curvature at a public model.
+
+One record's vector, of norm at most 1, with l' and l'' the loss's derivatives in the score x'w:
+
+    sqrt(a) l'' xx' / (C B^2)      packed; C: bound of l'', B: of |x|
+    sqrt(b) l' x / (S B)           S: bound of l', to which it is cut
+    sqrt(c) l'^2 xx' / (S B)^2     packed (robust), or l'^2 / S^2 alone
+    sqrt(e) [l' was cut]           only where the loss has no bound of its own
+
+The shares a + b + c + e = 1 divide the budget (mu^2): noise on a block has 1/sqrt(share) of the
+size that it would have alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tacenda import checks
+from tacenda._types import Array, Floats
+from tacenda.errors import UnsupportedError
+from tacenda.problem import losses
+from tacenda.problem.moments import packed, packed_length, unpacked
+from tacenda.problem.statistics import Records, Statistic, register
+
+CURVATURE, GRADIENT, VARIANCE, CUT = 0.45, 0.35, 0.19, 0.01
+FULL, SCALAR, NONE = "full", "scalar", "none"
+
+
+@register
+@dataclass(frozen=True)
+class GradientMoments(Statistic):
+    """Gradient, curvature and spread of the records' loss at a public model.
+
+    Parameters
+    ----------
+    n_features : int
+        d, the length of a record.
+    loss : str
+        Name of a smooth loss of one score.
+    options : tuple of pairs, default=()
+        The loss's own settings, as (name, value).
+    data_norm : float, default=1.0
+        B, the declared bound of |x|.
+    slope : float, default=1.0
+        S, to which the loss's derivative in the score is cut.
+    curvature : bool, default=True
+        Whether the curvature is asked.
+    spread : {"full", "scalar", "none"}, default="full"
+        Whether the second moment of the gradients is asked, or the mean square of l' alone.
+
+    Examples
+    --------
+    >>> from tacenda.inference import GradientMoments
+    >>> GradientMoments(3, "logistic").length
+    15
+    """
+
+    name: ClassVar[str] = "gradient moments"
+
+    n_features: int
+    loss: str
+    options: tuple[tuple[str, Any], ...] = ()
+    data_norm: float = 1.0
+    slope: float = 1.0
+    curvature: bool = True
+    spread: str = FULL
+
+    def __post_init__(self) -> None:
+        checks.whole("GradientMoments.n_features", self.n_features, least=1)
+        checks.positive("GradientMoments.data_norm", self.data_norm)
+        checks.positive("GradientMoments.slope", self.slope)
+        checks.one_of("GradientMoments.spread", self.spread, (FULL, SCALAR, NONE))
+        loss = self._loss
+        if loss.kind == "multiclass" or not loss.smooth or not math.isfinite(loss.curvature):
+            raise UnsupportedError(
+                f"GradientMoments.loss must be a smooth loss of one score whose curvature is "
+                f"bounded, not {self.loss!r}; use logistic, squared or huber."
+            )
+
+    @property
+    def _loss(self) -> Any:
+        return losses.by_name(self.loss, **dict(self.options))
+
+    @property
+    def cuts(self) -> bool:
+        """Whether the loss's own derivative may be larger than `slope`."""
+        return bool(self._loss.slope > self.slope * (1 + 1e-12))
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of the budget that each block has, by its name, in the order of the vector."""
+        asked = {
+            "curvature": CURVATURE if self.curvature else 0.0,
+            "gradient": GRADIENT,
+            "spread": 0.0 if self.spread == NONE else VARIANCE,
+            "cut": CUT if self.cuts else 0.0,
+        }
+        total = math.fsum(asked.values())
+        return {name: share / total for name, share in asked.items() if share > 0}
+
+    @property
+    def units(self) -> dict[str, float]:
+        """By how much each block of a released sum is multiplied to be a sum of the real ones."""
+        pull = self.slope * self.data_norm
+        real = {
+            "curvature": self._loss.curvature * self.data_norm**2,
+            "gradient": pull,
+            "spread": self.slope**2 if self.spread == SCALAR else pull**2,
+            "cut": 1.0,
+        }
+        return {name: real[name] / math.sqrt(share) for name, share in self.shares.items()}
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """How many numbers each block has."""
+        d = self.n_features
+        square = packed_length(d)
+        own = {
+            "curvature": square,
+            "gradient": d,
+            "spread": 1 if self.spread == SCALAR else square,
+            "cut": 1,
+        }
+        return {name: own[name] for name in self.shares}
+
+    @property
+    def length(self) -> int:
+        return sum(self.lengths.values())
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return False
+
+    def check(self, n_features: int, n_outputs: int, kind: str) -> None:
+        loss = self._loss
+        if (n_features, n_outputs, kind) != (self.n_features, 1, loss.kind):
+            raise UnsupportedError(
+                f"Intervals of coefficients are for problems with one score, {self.n_features} "
+                f"features and labels of the kind {loss.kind!r}, not for {n_outputs} scores, "
+                f"{n_features} features and the kind {kind!r}; use a loss of one score, or one "
+                "class against the rest."
+            )
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        loss, x = self._loss, records.dense
+        s = records.scores(model)[:, 0]
+        slopes = np.asarray(loss.derivative(s, records.labels))
+        cut = np.clip(slopes, -self.slope, self.slope)
+        blocks = {}
+        pairs = packed(x[:, :, None] * x[:, None, :]) if self._needs_pairs else None
+        if "curvature" in self.shares:
+            bent = np.asarray(loss.second(s, records.labels))
+            # Where l' is cut it does not bend
+            bent = np.where(np.abs(slopes) > self.slope, 0.0, bent) if self.cuts else bent
+            blocks["curvature"] = bent[:, None] * pairs
+        blocks["gradient"] = cut[:, None] * x
+        if self.spread == FULL:
+            blocks["spread"] = (cut**2)[:, None] * pairs
+        elif self.spread == SCALAR:
+            blocks["spread"] = (cut**2)[:, None]
+        if "cut" in self.shares:
+            blocks["cut"] = (np.abs(slopes) > self.slope)[:, None].astype(float)
+        units = self.units
+        return np.hstack([blocks[name] / unit for name, unit in units.items()])
+
+    @property
+    def _needs_pairs(self) -> bool:
+        return self.curvature or self.spread == FULL
+
+    def means(self, total: Floats, count: float) -> dict[str, Floats]:
+        """Take a released sum apart.
+
+        Parameters
+        ----------
+        total : ndarray
+            Shape (length,), or (n, length) for several nodes.
+        count : float
+            By how many records it is divided.
+
+        Returns
+        -------
+        dict
+            The mean of each block in its own units; symmetric matrices unpacked.
+        """
+        found, at = {}, 0
+        for name, length in self.lengths.items():
+            part = np.asarray(total, float)[..., at : at + length] * (self.units[name] / count)
+            square = name == "curvature" or (name == "spread" and self.spread == FULL)
+            found[name] = unpacked(part) if square else part
+            at += length
+        return found

@@ -1,0 +1,362 @@
+"""Counts of what a released model does on held-out records, as statistics: everything that a
+private evaluation says follows from one sum of them.
+
+Two or more classes (`ClassCounts`). Every record is in one cell of each table, so a table's part of
+a record's vector has norm 1:
+
+    two classes      (class, bin of the score): 2 x bins. Confusion matrix, ROC, calibration
+    more             (class, predicted class): K x K. Confusion matrix
+                     (right or wrong, bin of the largest probability): 2 x bins. Calibration
+    probabilities    min(-ln p, log_loss_bound)/log_loss_bound and the Brier score over its largest
+                     value, each from 0 to 1; p: the probability of the true class
+
+Numbers (`ValueSums`), with label and prediction cut to [low, high], c and g their places in it from
+-1 to 1, and e = min(|label - prediction|, residual_bound)/residual_bound from 0 to 1:
+
+    (bin of e), e^2, e, (1 + c)/2, c^2, g^2, (1 + c g)/2, (1 + g)/2
+
+Nothing is below 0. Each part is multiplied by a public scale, so that one noise of one size serves
+all: the squares of the scales add up to 1, and are in proportion to how much noise a part's measure
+collects over what sampling leaves unsure by itself (`scales`): this makes the sum of these ratios,
+squared, as small as it can be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tacenda import checks
+from tacenda._types import Array, Floats
+from tacenda.errors import InputError
+from tacenda.problem.statistics import Records, Statistic, register
+
+# Edges of probability: fine where rare events lie; 0.5 is one, so that the confusion matrix follows
+EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+RESIDUAL_EDGES = tuple(2.0 ** (-k / 2) for k in range(12, 0, -1))  # of e, from 1/64
+LOG_LOSS_BOUND = 5.0
+MOST_CLASSES = 200
+# Standard deviations of one record's part that are usual: accuracy, log loss, Brier score
+USUAL = {"table": 0.36, "log_loss": 0.5, "brier": 0.2}
+USUAL_VALUES = {"squares": 0.05, "absolute": 0.1, "places": 0.25}
+
+
+@register
+@dataclass(frozen=True)
+class ClassCounts(Statistic):
+    """What a classifier does: tables of counts, log loss and Brier score.
+
+    Parameters
+    ----------
+    n_classes : int
+        K, at least 2.
+    probabilities : bool, default=True
+        Whether scores are log odds, so that log loss, Brier score and calibration exist.
+    edges : tuple of float, default=EDGES
+        Inner edges of the bins of the probability, rising, between 0 and 1; of a score s without
+        probabilities, of 1/(1 + exp(-s)). 0.5 must be one of them.
+    log_loss_bound : float, default=5.0
+        To which a record's log loss is cut.
+
+    Examples
+    --------
+    >>> from tacenda.problem.counts import ClassCounts
+    >>> ClassCounts(2, edges=(0.25, 0.5, 0.75)).length
+    10
+    """
+
+    name: ClassVar[str] = "class-counts"
+    kinds: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+
+    n_classes: int
+    probabilities: bool = True
+    edges: tuple[float, ...] = EDGES
+    log_loss_bound: float = LOG_LOSS_BOUND
+
+    def __post_init__(self) -> None:
+        if not 2 <= checks.whole("n_classes", self.n_classes, least=2) <= MOST_CLASSES:
+            raise InputError(
+                f"n_classes must be at most {MOST_CLASSES}, not {self.n_classes}: its table of "
+                "counts would be larger than what noise leaves readable."
+            )
+        object.__setattr__(self, "edges", checked_edges(self.edges, half=True))
+        checks.between("log_loss_bound", self.log_loss_bound, 0.1, 100.0, open_ends=False)
+
+    def check(self, n_features: int, n_outputs: int, kind: str) -> None:
+        super().check(n_features, n_outputs, kind)
+        expected = 2 if kind == "binary" else n_outputs
+        if expected != self.n_classes:
+            raise InputError(
+                f"n_classes must be that of the problem, {expected}, not {self.n_classes}."
+            )
+
+    @property
+    def bins(self) -> int:
+        """Number of bins of the score."""
+        return len(self.edges) + 1
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """Each table's rows and columns, in the order of the vector."""
+        if self.n_classes == 2:
+            return {"scores": (2, self.bins)}
+        shapes = {"confusion": (self.n_classes, self.n_classes)}
+        return {**shapes, "sure": (2, self.bins)} if self.probabilities else shapes
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Each part's public factor; their squares add up to 1."""
+        # Noise of a right-or-wrong count: half of the table's cells, known to add up to all records
+        need = {
+            name: math.sqrt(rows * columns / 4) / USUAL["table"]
+            for name, (rows, columns) in self.tables.items()
+        }
+        if self.probabilities:
+            need["log_loss"] = self.log_loss_bound / USUAL["log_loss"]
+            need["brier"] = (1.0 if self.n_classes == 2 else 2.0) / USUAL["brier"]
+        return balanced(need)
+
+    @property
+    def length(self) -> int:
+        cells = sum(rows * columns for rows, columns in self.tables.values())
+        return cells + (2 if self.probabilities else 0)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        from scipy.special import expit, log_expit, log_softmax
+
+        scores, truth, n = records.scores(model), records.classes, len(records)
+        everyone = np.arange(n)
+        if self.n_classes == 2:
+            s = scores[:, 0]
+            # NaN has no bin; np.digitize would put it into the last one
+            bins = np.digitize(expit(s), self.edges)
+            cells = {"scores": truth * self.bins + bins}
+            log_loss = -log_expit(np.where(truth == 1, s, -s))
+            brier = expit(np.where(truth == 1, -s, s)) ** 2
+            odd = np.isnan(s)
+        else:
+            chances = log_softmax(scores, axis=1)
+            guess = scores.argmax(axis=1)
+            cells = {"confusion": truth * self.n_classes + guess}
+            sure = np.exp(chances[everyone, guess])
+            cells["sure"] = (guess != truth) * self.bins + np.digitize(sure, self.edges)
+            log_loss = -chances[everyone, truth]
+            outcome = np.zeros_like(chances)
+            outcome[everyone, truth] = 1.0
+            brier = ((np.exp(chances) - outcome) ** 2).sum(axis=1) / 2
+            odd = np.isnan(scores).any(axis=1)
+        found = np.zeros((n, self.length))
+        first = 0
+        for name, (rows, columns) in self.tables.items():
+            found[everyone, first + cells[name]] = self.scales[name]
+            first += rows * columns
+        if self.probabilities:
+            cut = np.minimum(log_loss, self.log_loss_bound) / self.log_loss_bound
+            found[:, first] = self.scales["log_loss"] * cut
+            found[:, first + 1] = self.scales["brier"] * np.minimum(brier, 1.0)
+        found[odd] = 0.0
+        return found
+
+    def parts(self, total: Array) -> dict[str, Floats]:
+        """Take a released sum apart, in the units of each part.
+
+        Parameters
+        ----------
+        total : ndarray
+            Shape (length,).
+
+        Returns
+        -------
+        dict
+            Tables by name, and where there are probabilities "log_loss" and "brier", shape (1,):
+            sums over the records, the log loss in its own units.
+        """
+        return _apart(self.tables, self.scales, total) | (
+            {
+                "log_loss": total[-2:-1] * self.log_loss_bound / self.scales["log_loss"],
+                "brier": total[-1:] * (1.0 if self.n_classes == 2 else 2.0) / self.scales["brier"],
+            }
+            if self.probabilities
+            else {}
+        )
+
+    def factors(self) -> dict[str, float]:
+        """How large noise of one unit on the vector is in each part's own units.
+
+        Returns
+        -------
+        dict
+            Part -> factor.
+        """
+        units = {"log_loss": self.log_loss_bound, "brier": 1.0 if self.n_classes == 2 else 2.0}
+        return {name: units.get(name, 1.0) / scale for name, scale in self.scales.items()}
+
+
+@register
+@dataclass(frozen=True)
+class ValueSums(Statistic):
+    """What a regression does: sums of residuals, labels and predictions, inside declared bounds.
+
+    Parameters
+    ----------
+    low : float
+        Public lower bound of labels, in the units of the problem.
+    high : float
+        Public upper bound, above `low`.
+    residual_bound : float or None, default=None
+        To which a residual's size is cut; high - low by default, where nothing is cut.
+
+    Examples
+    --------
+    >>> from tacenda.problem.counts import ValueSums
+    >>> ValueSums(-1.0, 1.0).length
+    20
+    """
+
+    name: ClassVar[str] = "value-sums"
+    kinds: ClassVar[tuple[str, ...]] = ("regression",)
+    SUMS: ClassVar[tuple[str, ...]] = (
+        "squares",
+        "absolute",
+        "label",
+        "label_square",
+        "prediction_square",
+        "product",
+        "prediction",
+    )
+
+    low: float
+    high: float
+    residual_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            checks.between(name, getattr(self, name), -1e9, 1e9, open_ends=False)
+        if not self.low < self.high:
+            raise InputError(f"high must be above low ({self.low:g}), not {self.high:g}.")
+        if self.residual_bound is not None:
+            width = self.high - self.low
+            checks.between("residual_bound", self.residual_bound, 0.0, width * (1 + 1e-12))
+
+    @property
+    def reach(self) -> float:
+        """To which a residual's size is cut."""
+        return self.high - self.low if self.residual_bound is None else self.residual_bound
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """Each table's rows and columns, in the order of the vector."""
+        return {"residuals": (1, len(RESIDUAL_EDGES) + 1)}
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Each part's public factor; their squares add up to 1."""
+        need = {"residuals": 1.0 / USUAL["table"]}
+        for name in self.SUMS:
+            need[name] = 1.0 / USUAL_VALUES.get(name, USUAL_VALUES["places"])
+        return balanced(need)
+
+    @property
+    def length(self) -> int:
+        return self.tables["residuals"][1] + len(self.SUMS)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        label = np.clip(records.labels, self.low, self.high)
+        score = records.scores(model)[:, 0]
+        guess = np.clip(score, self.low, self.high)
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        c, g = (label - middle) / half, (guess - middle) / half
+        e = np.minimum(np.abs(label - guess) / self.reach, 1.0)
+        found = np.zeros((len(records), self.length))
+        cells = self.tables["residuals"][1]
+        everyone = np.arange(len(records))
+        found[everyone, np.digitize(e, RESIDUAL_EDGES)] = self.scales["residuals"]
+        sums = (e**2, e, (1 + c) / 2, c**2, g**2, (1 + c * g) / 2, (1 + g) / 2)
+        for k, (name, values) in enumerate(zip(self.SUMS, sums, strict=True)):
+            found[:, cells + k] = self.scales[name] * values
+        found[~(np.isfinite(records.labels) & np.isfinite(score))] = 0.0
+        return found
+
+    def parts(self, total: Array) -> dict[str, Floats]:
+        """Take a released sum apart: the table of residuals, and each sum, shape (1,).
+
+        Parameters
+        ----------
+        total : ndarray
+            Shape (length,).
+
+        Returns
+        -------
+        dict
+            Part -> numbers; sums of quantities from 0 to 1.
+        """
+        cells = self.tables["residuals"][1]
+        return _apart(self.tables, self.scales, total) | {
+            name: total[cells + k : cells + k + 1] / self.scales[name]
+            for k, name in enumerate(self.SUMS)
+        }
+
+    def factors(self) -> dict[str, float]:
+        """How large noise of one unit on the vector is in each part's own units.
+
+        Returns
+        -------
+        dict
+            Part -> factor.
+        """
+        return {name: 1.0 / scale for name, scale in self.scales.items()}
+
+
+def balanced(need: dict[str, float]) -> dict[str, float]:
+    """Scales s with sum s^2 = 1 that make sum (need/s)^2 smallest: s^2 in proportion to need.
+
+    The last place is left free, so that no rounding makes a vector longer than 1.
+    """
+    whole = math.fsum(need.values()) * (1 + 1e-12)
+    return {name: math.sqrt(value / whole) for name, value in need.items()}
+
+
+def checked_edges(edges: object, *, half: bool) -> tuple[float, ...]:
+    """Rising numbers between 0 and 1; with `half`, 0.5 among them."""
+    try:
+        found = tuple(float(edge) for edge in edges)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise InputError(f"edges must be numbers between 0 and 1, not {edges!r}.") from None
+    rising = all(a < b for a, b in zip(found, found[1:], strict=False))
+    inside = all(0.0 < edge < 1.0 for edge in found)
+    if not found or not rising or not inside or (half and 0.5 not in found):
+        raise InputError(
+            "edges must be rising numbers between 0 and 1, with 0.5 among them, not "
+            f"{found!r}; leave them out for the usual ones."
+        )
+    return found
+
+
+def _apart(
+    tables: dict[str, tuple[int, int]], scales: dict[str, float], total: Array
+) -> dict[str, Floats]:
+    found, first = {}, 0
+    for name, (rows, columns) in tables.items():
+        cells = total[first : first + rows * columns]
+        found[name] = np.asarray(cells.reshape(rows, columns) / scales[name], float)
+        first += rows * columns
+    return found

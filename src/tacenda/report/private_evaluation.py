@@ -1,0 +1,203 @@
+"""A private evaluation as one page: every number on it follows from released counts alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacenda.formats.files import write_text
+from tacenda.report import numbers
+from tacenda.report.charts import Chart, Column, Series, TextTable
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.private import PrivateEvaluation
+
+
+def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
+    """Write one HTML page of a private evaluation (extra `report`).
+
+    Parameters
+    ----------
+    found : PrivateEvaluation
+        What `tacenda.evaluate_privately` gave.
+    out : str or Path
+        The file to write.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> from tacenda.problem.counts import ClassCounts
+    >>> counts = ClassCounts(2)
+    >>> found = tc.evaluation.PrivateEvaluation(counts, np.ones(counts.length), 0.1, 60, None)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.report.private_evaluation_page(found, os.path.join(folder, "page.html")).name
+    'page.html'
+    """
+    from tacenda.report.html_page import panels_of, plotly_js, rendered
+
+    p, level = found.privacy, f"{found.level:.0%}"
+    noisy = p is not None
+    headline = (
+        f"Computed from counts that were released once with noise: epsilon {p.epsilon:.4g}, delta "
+        f"{p.delta:g} ({p.adjacency}) for the held-out records."
+        if p is not None
+        else "These counts were released without noise: this page is not private."
+    )
+    many = "a private number of" if found.records is None else numbers.whole(found.records)
+    page = rendered(
+        "evaluation.html.j2",
+        plotly_js(),
+        name=str(found.about.get("name", "Private evaluation")),
+        data=str(found.about.get("data", "held-out records")),
+        records=many,
+        verdict="good" if noisy else "caution",
+        word="Private" if noisy else "Not private",
+        headline=headline,
+        measures=_measures(found, level),
+        notes=[
+            f"{level} intervals, for the privacy noise and for which records were held out, "
+            "together. The counts behind all numbers are noisy, and may even be negative."
+        ],
+        tables=[t for t in (_confusion(found), _classes(found), _released(found)) if t],
+        charts=panels_of([c for c in (_roc(found), _calibration(found), _residuals(found)) if c]),
+    )
+    return write_text(Path(out), page)
+
+
+def _measures(found: PrivateEvaluation, level: str) -> TextTable:
+    rows = []
+    for m in found.measures.values():
+        text = m.measure.text
+        value, ends = (text(m.value), f"{text(m.low)} to {text(m.high)}") if m.known else ("-", "-")
+        rows.append([m.measure.heading, value, ends, m.note])
+    columns = [Column("Measure"), Column("Value", True), Column(f"{level} interval", True)]
+    return TextTable("Measures", [*columns, Column("Note")], rows)
+
+
+def _confusion(found: PrivateEvaluation) -> TextTable | None:
+    table = found.confusion
+    if table is None:
+        return None
+    names = table["classes"]
+    rows = [
+        [name, *(_with_range(v, a, b) for v, a, b in zip(*cells, strict=True))]
+        for name, *cells in zip(names, table["value"], table["low"], table["high"], strict=True)
+    ]
+    columns = [Column("Class"), *(Column(f"Predicted {c}", True) for c in names)]
+    return TextTable("Confusion matrix: noisy counts of records, with intervals", columns, rows)
+
+
+def _with_range(value: float, low: float, high: float) -> str:
+    return f"{value:.0f}\n{low:.0f} to {high:.0f}"
+
+
+def _classes(found: PrivateEvaluation) -> TextTable | None:
+    if not found.class_table:
+        return None
+    rows = [
+        [row["class"], *(_share(row[what]) for what in ("share", "recall", "precision"))]
+        for row in found.class_table
+    ]
+    columns = ("Share of records", "Recall", "Precision")
+    return TextTable("Classes", [Column("Class"), *(Column(c, True) for c in columns)], rows)
+
+
+def _share(ends: dict[str, float]) -> str:
+    value, low, high = (numbers.percent(ends[k]) for k in ("value", "low", "high"))
+    return f"{value}\n{low} to {high}"
+
+
+def _released(found: PrivateEvaluation) -> TextTable:
+    """How much was released, and with what noise."""
+    rows = [
+        ["Numbers that were released", numbers.whole(found.statistic.length)],
+        ["Noise of each", f"{found.noise:.4g}"],
+        *([part, f"{factor * found.noise:.4g}"] for part, factor in _parts(found)),
+    ]
+    return TextTable("What was released", [Column("What"), Column("Value", True)], rows)
+
+
+def _parts(found: PrivateEvaluation) -> list[tuple[str, float]]:
+    said = {"scores": "a count of the table of scores", "sure": "a count of the table of certainty"}
+    said |= {"confusion": "a count of the confusion matrix", "residuals": "a count of residuals"}
+    return [
+        (f"Noise of {said.get(name, 'the sum of ' + name.replace('_', ' '))}", factor)
+        for name, factor in found.statistic.factors().items()
+    ]
+
+
+def _drawn(points: list[tuple[float, dict[str, float]]], name: str) -> Series:
+    points = sorted(points, key=lambda point: point[0])
+    ends = {k: np.array([row[k] for _, row in points]) for k in ("value", "low", "high")}
+    x = np.array([at for at, _ in points])
+    return Series(name, x, ends["value"], 0, ends["low"], ends["high"], style="points")
+
+
+def _diagonal() -> Series:
+    ends = np.array([0.0, 1.0])
+    return Series("chance", ends, ends, 1, style="level", legend=False)
+
+
+def _roc(found: PrivateEvaluation) -> Chart | None:
+    if not found.roc:
+        return None
+    points = [(row["false"]["value"], row["true"]) for row in found.roc]
+    corners: list[tuple[float, dict[str, Any]]] = [
+        (end, {"value": end, "low": end, "high": end}) for end in (0.0, 1.0)
+    ]
+    return Chart(
+        "evaluation-roc",
+        "ROC curve",
+        "share of other records taken wrongly",
+        "share of the class found",
+        [_drawn([*points, *corners], "declared thresholds"), _diagonal()],
+        f"Chart of the ROC curve at {len(points)} declared thresholds, with intervals.",
+        "At the declared thresholds; bars are the intervals of the share found. "
+        "The dashed line is chance.",
+        tab="ROC curve",
+    )
+
+
+def _calibration(found: PrivateEvaluation) -> Chart | None:
+    bins = [row for row in found.calibration if row["observed"] is not None]
+    if not bins:
+        return None
+    points = [((row["low"] + row["high"]) / 2, row["observed"]) for row in bins]
+    left = len(found.calibration) - len(bins)
+    missing = f" {left} bins hold too few records for this noise." if left else ""
+    return Chart(
+        "evaluation-calibration",
+        "Calibration",
+        "predicted probability, middle of its bin",
+        "observed share",
+        [_drawn(points, "observed"), _diagonal()],
+        f"Chart of the observed share in {len(bins)} bins of the predicted probability.",
+        "Bars are intervals; on the thin line prediction and observation agree." + missing,
+        tab="Calibration",
+    )
+
+
+def _residuals(found: PrivateEvaluation) -> Chart | None:
+    if not found.residuals:
+        return None
+    points = [(row["size"], row["share"]) for row in found.residuals]
+    return Chart(
+        "evaluation-residuals",
+        "Residuals",
+        "size of label - prediction",
+        "share of records with no more",
+        [_drawn(points, "share of records")],
+        "Chart of the share of records by the size of their residual, with intervals.",
+        "In the label's own units; bars are intervals.",
+        x_log=True,
+        tab="Residuals",
+    )
