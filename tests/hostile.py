@@ -81,6 +81,12 @@ LOSSES: tuple[tuple[Any, dict[str, Any]], ...] = (
     (tc.losses.MulticlassHinge(1e-6), {"clip_norm": 0.4}),
     (log_cosh(), {}),
     (steep_margin(), {"data_norm": 20.0}),
+    (tc.losses.Poisson(3.0), {}),
+    (tc.losses.Poisson(1e6), {"data_norm": 50.0, "clip_norm": 0.1}),
+    (tc.losses.NegativeBinomial(3.0, 0.5), {}),
+    (tc.losses.NegativeBinomial(0.1, 1e-6), {"data_norm": 20.0}),
+    (tc.losses.Quantile(0.9), {}),
+    (tc.losses.SmoothedQuantile(0.1, 1e-6), {}),
 )
 BOUNDS = (1.0, 3.0, 100.0, 1e-6)  # of weights
 QUESTIONS = ("gradient", "batch", "lattice", "argmin", "kernel", "kernel batch", "kernel lattice")
@@ -151,6 +157,8 @@ def case_of(data: bytes, weighted: bool = False) -> Case:
     outputs = 3 if kind == "multiclass" else 1
     w, linear = read.numbers(1, p * outputs), read.numbers(1, p * outputs)
     rows, labels = _records(read, m + 1, p, kind, dtype)
+    if kind == "regression":  # labels of counts have bounds
+        labels = np.clip(labels, *tc.losses.by_name(loss).label_range)
     weight_bound = read.choose(BOUNDS) if weighted else 1.0
     weights = _weights(read, m + 1, weight_bound) if weighted else None
     classes = {"binary": (-1, 1), "multiclass": (0, 1, 2), "regression": None}[kind]

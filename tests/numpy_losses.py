@@ -31,7 +31,24 @@ def derivative(loss: Any, scores: Any, labels: Any) -> np.ndarray:
         return -labels * np.clip((1.0 + h - z) / (2.0 * h), 0.0, 1.0)
     if loss.name == "huber":
         return np.clip(u, -loss.delta, loss.delta)
+    if loss.name == "poisson":
+        return (
+            np.minimum(np.exp(scores), loss.label_bound) / loss.label_bound
+            - counts(loss, labels) / loss.label_bound
+        )
+    if loss.name == "negative-binomial":
+        y, m, a = counts(loss, labels), np.exp(scores), loss.dispersion
+        return (m - y) / (1.0 + a * m) / max(loss.label_bound, 1.0 / a)
+    if loss.name == "quantile":
+        return np.where(u == 0.0, 0.0, (u > 0.0) - loss.level)
+    if loss.name == "smoothed-quantile":
+        return np.clip(0.5 + u / (2.0 * loss.width), 0.0, 1.0) - loss.level
     return {"squared": u, "absolute-deviation": np.sign(u)}[loss.name]
+
+
+def counts(loss: Any, labels: Any) -> np.ndarray:
+    """Labels of a loss of counts, within its bounds."""
+    return np.clip(labels, 0.0, loss.label_bound)
 
 
 def second(loss: Any, scores: Any, labels: Any) -> np.ndarray:
@@ -44,4 +61,12 @@ def second(loss: Any, scores: Any, labels: Any) -> np.ndarray:
         return np.where(np.abs(1.0 - z) < loss.width, loss.curvature, 0.0)
     if loss.name == "huber":
         return np.where(np.abs(u) < loss.delta, 1.0, 0.0)
+    if loss.name == "poisson":
+        m = np.exp(scores)
+        return np.where(m < loss.label_bound, m / loss.label_bound, 0.0)
+    if loss.name == "negative-binomial":
+        y, m, a = counts(loss, labels), np.exp(scores), loss.dispersion
+        return m * (1.0 + a * y) / (1.0 + a * m) ** 2 / max(loss.label_bound, 1.0 / a)
+    if loss.name == "smoothed-quantile":
+        return np.where(np.abs(u) < loss.width, loss.curvature, 0.0)
     return np.full(np.shape(u), {"squared": 1.0}.get(loss.name, 0.0))

@@ -21,6 +21,10 @@ CASES: dict[str, dict[str, Any]] = {
     "smoothed-hinge": {"loss": "smoothed-hinge"},
     "huber": {"loss": tc.losses.Huber(delta=0.7)},
     "absolute": {"loss": tc.losses.AbsoluteDeviation()},
+    "poisson": {"loss": tc.losses.Poisson(7.0)},
+    "negative binomial": {"loss": tc.losses.NegativeBinomial(7.0, 2.0)},
+    "quantile": {"loss": tc.losses.Quantile(0.8)},
+    "smoothed quantile": {"loss": tc.losses.SmoothedQuantile(0.8, 0.3)},
     "multinomial": {"loss": "multinomial"},
     "squared, clipped": {"loss": "squared", "clip_norm": 0.8},
     "logistic, clipped": {"loss": "logistic", "clip_norm": 0.3},
@@ -35,7 +39,7 @@ CASES: dict[str, dict[str, Any]] = {
 ARGMIN = [
     name
     for name in CASES
-    if "clipped" not in name and name != "hinge" and name != "absolute" and "net" not in name
+    if "clipped" not in name and name not in ("hinge", "absolute", "quantile") and "net" not in name
 ]
 RELATIONS = ("replace-one", "add-remove")
 
@@ -66,7 +70,13 @@ def random_records(rng: Any, m: int, p: int, settings: dict[str, Any]) -> tuple[
         "multiclass": lambda: rng.integers(0, 3, m),
         "regression": lambda: rng.normal(size=m) * rng.choice([1, 100]),
     }[kind]()
-    return x, y
+    return x, kept(y, settings)
+
+
+def kept(y: Any, settings: dict[str, Any]) -> Any:
+    """Labels within the range of a loss that declares one."""
+    loss = tc.losses.by_name(settings["loss"])
+    return np.clip(y, *loss.label_range) if loss.kind == "regression" else y
 
 
 def random_pairs(
@@ -100,8 +110,10 @@ def worst_pairs(
         "regression": (1e4, (0, 0, 0)),
         "multiclass": (0, (0,) * 4 + (1e4,) + (0,) * 4),
     }[kind]
+    if np.isfinite(tc.losses.by_name(settings["loss"]).label_range[1]):  # a rate of almost 0
+        w = (0, -1e4, 0)
     rest = np.zeros((m - 1, 3))
-    labels = np.full(m, y)
+    labels = kept(np.full(m, y), settings)
     first = (np.vstack([rest, [a, b, 0]]), labels)
     second = (
         (np.vstack([rest, [-a, b, 0]]), labels)

@@ -967,7 +967,7 @@ def proximal_descent(
     k = facts.constants
     clipped = k.n_outputs > 1 and k.clip_norm is not None
     own = isinstance(k.regulariser, CustomRegulariser)
-    counted = facts.true_sizes and facts.adjacency == "replace-one"
+    counted = facts.true_sizes and facts.counts_are_public
     known = facts.released_smoothness is None and counted and k.loss.smooth
     if not known or clipped or own:
         return None

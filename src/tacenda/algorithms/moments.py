@@ -26,7 +26,6 @@ from tacenda.algorithms.published import Verdict
 from tacenda.algorithms.spectrum import descend
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
@@ -342,7 +341,7 @@ class MomentRegression(Algorithm):
         clip = k.clip_norm / k.data_norm * SHORT
         # The moment's noise tells the gradient's: one multiplier, sensitivities 2 G c/m and B^2/m
         moment = node.facts.worst_moment_sensitivity() * k.loss_scale
-        gradient = records_changed(node.facts.adjacency) * clip * k.loss_scale / node.facts.smallest
+        gradient = node.facts.sum_change * clip * k.loss_scale / node.facts.smallest
         weight = self.share / (1 - self.share) * steps
         each = std / moment * math.sqrt(weight) * gradient / (p * form.values)
         bent = np.maximum(1.0 - ridge_of(len(form.values), std) / form.values, 0.0)

@@ -34,6 +34,7 @@ import numpy as np
 from tacenda._types import Floats
 from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import Constants
+from tacenda.problem.losses import NegativeBinomial, Poisson
 
 FLOOR = 0.7  # in units of the noise's edge
 LEAST_FLOOR = 1e-6  # of the largest eigenvalue: where there is no noise
@@ -45,6 +46,8 @@ LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
 SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
+COUNT_SIGNAL = 0.5  # of counts: of the logarithm of the rate
+STEEPER = 4.0  # the mean rate of counts may be so many times the typical one
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
 
 
@@ -194,6 +197,10 @@ class _Shape:
     @classmethod
     def of(cls, k: Constants) -> _Shape:
         curvature = min(k.loss.curvature, 1.0)
+        if isinstance(k.loss, Poisson | NegativeBinomial):
+            force = min(k.loss.slope, k.gradient_bound / k.data_norm)
+            bend = k.loss.typical_curvature
+            return cls(min(curvature, STEEPER * bend), bend, 1.0, force, COUNT_SIGNAL, (1.0,))
         if k.loss.kind == "regression":
             force = k.loss.slope
             if not math.isfinite(force) and k.clip_norm is not None:

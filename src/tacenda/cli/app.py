@@ -12,6 +12,7 @@ from tacenda.cli import (
     auditing,
     demo,
     evaluating,
+    evidence,
     examples,
     fitting,
     ledgers,
@@ -76,6 +77,7 @@ app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
 app.command(short_help="What a budget achieves, before data is read.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
+app.add_typer(evidence.app, name="evidence", short_help="What an officer signs and anybody checks.")
 app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")

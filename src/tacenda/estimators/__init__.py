@@ -6,25 +6,36 @@ model.coef_, model.privacy_, model.to_sklearn(), model.export("folder")
 
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from tacenda.estimators.counts import PrivatePoissonRegressor
 from tacenda.estimators.export import load_model
+from tacenda.estimators.hazard import PrivateDiscreteHazard, person_periods
+from tacenda.estimators.ordinal import PrivateOrdinalClassifier
 from tacenda.estimators.regressors import (
     PrivateElasticNet,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
+from tacenda.estimators.search import PrivateSearchCV
 from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakPrivacyWarning
 
 __all__ = [
     "BudgetWarning",
     "DeclarationWarning",
+    "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
     "PrivateLasso",
     "PrivateLinearModel",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateOrdinalClassifier",
+    "PrivatePoissonRegressor",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
+    "PrivateSearchCV",
     "WeakPrivacyWarning",
     "load_model",
+    "person_periods",
 ]

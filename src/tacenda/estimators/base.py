@@ -22,12 +22,13 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import Scaling
+from tacenda.estimators.scaling import FILL, Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
 from tacenda.evaluation.coefficients import (
     CoefficientTable,
     coefficient_table,
     how_known,
+    ratio_note,
     told_intervals,
 )
 from tacenda.graph.topology import Topology
@@ -52,6 +53,7 @@ class Arrangement:
     """A fit that is arranged and not run: the problem with its records, the network, the budget,
     and algorithm, rounds and finish_mixing in `settings`."""
 
+    estimator: PrivateLinearModel
     problem: Problem
     topology: Topology
     privacy: Privacy | None
@@ -70,6 +72,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {"nodes": True, "public": True, "init": True}  # noqa: RUF012
 
     _sklearn_name: str
+    _fill = FILL
+    _ratio: str | None = None  # what exp(coefficient) is, where it has a name
 
     def _fit(
         self,
@@ -91,16 +95,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.epsilon is not None and in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
-        why = (
-            broken_promise("even", self.adjacency, 2 if self.n_nodes is None else self.n_nodes)
-            if nodes is None
-            else None
-        )
-        if why is not None:
-            raise InputError(
-                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
-                f"{why}, and the guarantee would not hold."
-            )
+        self._check_split(nodes)
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(
             shards,
@@ -108,12 +103,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             regulariser=regulariser,
             strength=self.strength,
             data_norm=scaling.data_norm,
-            public_sizes=self.public_sizes,
             weights=None
             if weights is None
             else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
             weight_bound=weight_bound,
-            **extra,
+            **{"public_sizes": self.public_sizes, **extra},
         )
         privacy = None
         if self.epsilon is not None:
@@ -131,7 +125,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
             )
         self._heaviest = None if weights is None else weight_bound
-        return self._run(Arrangement(problem, topology, privacy, settings, scaling, start))
+        return self._run(Arrangement(self, problem, topology, privacy, settings, scaling, start))
 
     def _run(self, arranged: Arrangement) -> Self:
         """Carry out what `fit` has arranged."""
@@ -155,12 +149,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _arranged(self, X: Any, y: Any, **how: Any) -> Arrangement:
-        """What `fit` would run, without running it: from public numbers, and the records in their
-        place."""
-        probe: Any = clone(self)
-        probe._run = lambda arranged: arranged
-        found: Arrangement = probe.fit(X, y, **how)
+        """A copy's fit up to its run, which is left to `arranged.estimator._run(arranged)`."""
+        copy: Any = clone(self)
+        copy._run = lambda arranged: arranged
+        found: Arrangement = copy.fit(X, y, **how)
+        del copy._run
         return found
+
+    def _check_split(self, nodes: Any) -> None:
+        """Refuse an even split where it would break the guarantee."""
+        count = 2 if self.n_nodes is None else self.n_nodes
+        why = None if nodes is not None else broken_promise("even", self.adjacency, count)
+        if why is not None:
+            raise InputError(
+                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
+                f"{why}, and the guarantee would not hold."
+            )
 
     def _sample_weights(self, sample_weight: Any, count: int) -> tuple[Any, float]:
         """(weights (N,) or None, their declared bound)."""
@@ -386,6 +390,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Coefficients by feature name in the original units, the largest effects over the declared
         bounds first, with the standard error that the privacy noise adds, where it is known, or
         with the intervals that the fit tells or `intervals` asked for."""
+        return self._coefficients(intercepts=bool(self.fit_intercept))
+
+    def _coefficients(self, intercepts: bool) -> CoefficientTable:
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
@@ -396,12 +403,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return coefficient_table(
             [str(name) for name in names],
             coef,
-            np.atleast_1d(self.intercept_) if self.fit_intercept else None,
+            np.atleast_1d(self.intercept_) if intercepts else None,
             coef_std=self._coef_std,
             intercept_std=self._intercept_std,
             spans=spans,
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
+            notes=() if self._ratio is None else (ratio_note(self._ratio),),
             inference=getattr(self, "_inference", None),
         )
 
@@ -483,7 +491,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.bounds is None:
             warn_of_bounds(norm)
         scaling = Scaling.of(
-            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
+            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"), self._fill
         )
         return X, y, scaling
 
@@ -527,7 +535,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         model : estimator
-            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet` or `HuberRegressor`.
+            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet`, `HuberRegressor`,
+            `QuantileRegressor` or `PoissonRegressor`.
         """
         from tacenda.estimators.plain import plain_model
 

@@ -24,6 +24,23 @@ PARAMETERS = {
         Share of the l1 part of the penalty: 1 is the lasso, 0 is ridge.""",
     "threshold": """float, default=0.5
         The residual, in units of half the target range, beyond which the loss is linear.""",
+    "periods": """sequence of float, default=(1.0, 2.0, 3.0, 4.0, 5.0)
+        The end of each period, rising and above 0, declared from public knowledge in the unit of
+        the times. The first begins at 0; what happens after the last is not looked at.""",
+    "quantile": """float, default=0.5
+        The share of targets that lie below the prediction, between 0 and 1; 0.5 is the median.""",
+    "width": """float, default=0.05
+        Half the width over which the kink of the loss is smoothed, in units of half the target
+        range. The quantile found is that of targets blurred by so much.""",
+    "count_bound": """float or None, default=None
+        The largest count, declared from public knowledge: larger ones are cut to it, which pulls
+        rates down, and noise grows with it. None cuts at 10, with a warning.""",
+    "typical_count": """float, default=1.0
+        A typical count, from public knowledge: the fit starts from a model that says this rate for
+        every record, and its steps are planned for it. A factor of three does little harm.""",
+    "dispersion": """float, default=0.0
+        How much more than a Poisson count varies: at a rate m the variance is m + dispersion m^2.
+        0 is Poisson regression; above 0 it is negative binomial with this declared dispersion.""",
     "adjacency": """{"replace-one", "add-remove"}, default="replace-one"
         What differs between two neighbouring data sets: the contents of one record, so that record
         counts are public; or its presence, and then `public_sizes` must be declared.""",

@@ -119,7 +119,7 @@ def load_model(path: str | Path) -> Any:
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    from tacenda.estimators import classifiers, regressors
+    from tacenda.estimators import classifiers, counts, hazard, ordinal, regressors
 
     kinds = {
         kind.__name__: kind
@@ -130,6 +130,10 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
             regressors.PrivateLasso,
             regressors.PrivateElasticNet,
             regressors.PrivateHuberRegressor,
+            regressors.PrivateQuantileRegressor,
+            counts.PrivatePoissonRegressor,
+            ordinal.PrivateOrdinalClassifier,
+            hazard.PrivateDiscreteHazard,
         )
     }
     if about["kind"] not in kinds:
@@ -141,9 +145,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model.coef_ = arrays["coef"]
     model._coef_std, model._intercept_std = (arrays.get(name) for name in _ERRORS)
     model._errors = about.get("standard_errors", "The standard errors are not known.")
-    model.intercept_ = (
-        arrays["intercept"] if about["classes"] is not None else float(arrays["intercept"][0])
-    )
+    several = about["classes"] is not None or len(arrays["intercept"]) > 1
+    model.intercept_ = arrays["intercept"] if several else float(arrays["intercept"][0])
     if about["classes"] is not None:
         model.classes_ = np.array(
             about["classes"], dtype=None if about["class_type"] == "|O" else about["class_type"]
@@ -177,6 +180,11 @@ _KEPT = (
     "l1_ratio",
     "weight_bound",
     "threshold",
+    "quantile",
+    "width",
+    "count_bound",
+    "typical_count",
+    "dispersion",
 )
 
 
@@ -189,6 +197,8 @@ def _plain_parameters(estimator: Any) -> dict[str, Any]:
             kept[name] = (
                 given if isinstance(given, str) else [np.asarray(b, float).tolist() for b in given]
             )
+    if "periods" in values:
+        kept["periods"] = [float(end) for end in values["periods"]]
     return kept
 
 

@@ -19,6 +19,8 @@ def plain_model(estimator: Any) -> Any:
         "Lasso": linear_model.Lasso,
         "ElasticNet": linear_model.ElasticNet,
         "HuberRegressor": linear_model.HuberRegressor,
+        "QuantileRegressor": linear_model.QuantileRegressor,
+        "PoissonRegressor": linear_model.PoissonRegressor,
     }
     model = kinds[estimator._sklearn_name](fit_intercept=bool(estimator.fit_intercept))
     model.coef_ = np.array(estimator.coef_)
@@ -27,6 +29,10 @@ def plain_model(estimator: Any) -> Any:
         if np.ndim(estimator.intercept_)
         else float(estimator.intercept_)
     )
+    if isinstance(model, linear_model.PoissonRegressor):
+        model._base_loss = model._get_loss()  # the link, which its own fit would set
+    if isinstance(model, linear_model.QuantileRegressor):
+        model.set_params(quantile=float(estimator.quantile))
     model.n_features_in_ = estimator.n_features_in_
     model.n_iter_ = estimator.n_iter_
     if hasattr(estimator, "feature_names_in_"):

@@ -18,7 +18,7 @@ from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.estimators.warnings import warn_of_targets
 from tacenda.problem import regularisers
-from tacenda.problem.losses import Huber
+from tacenda.problem.losses import Huber, SmoothedQuantile
 from tacenda.problem.regularisers import ElasticNet
 from tacenda.runtime.result import RunResult
 
@@ -134,12 +134,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         """
         self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
-        if self.target_bounds is None:
-            warn_of_targets()
-        self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
+        self._declare_targets()
         rows, factors = scaling.rows(X)
-        # A record is shortened as a whole, its target too
-        targets = self._target.scaled(y) * factors
+        targets = self._scaled_targets(y, factors)
         loss, clip_norm = self._loss(rows.shape[1])
         sample = None if public is None else self._public(public, scaling)
         return self._fit(
@@ -155,6 +152,16 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             clip_norm=None if self.epsilon is None else clip_norm,
         )
 
+    def _declare_targets(self) -> None:
+        """Read the declared bounds of the targets; a warning where there are none."""
+        if self.target_bounds is None:
+            warn_of_targets()
+        self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
+
+    def _scaled_targets(self, y: Any, factors: Floats) -> Floats:
+        """Targets as they are learnt. A record is shortened as a whole, its target too."""
+        return self._target.scaled(y) * factors
+
     def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         reach, centre = self._target.reach, self._target.centre
         return coef / reach, (intercept - centre) / reach
@@ -163,7 +170,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         """The public sample as scaled rows and targets."""
         X, y = self._public_rows(public)
         rows, factors = scaling.rows(X)
-        return rows, self._target.scaled(y) * factors
+        return rows, self._scaled_targets(y, factors)
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
         """The loss, and the bound on one record's gradient, for rows of that width."""
@@ -281,16 +288,16 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _conditions(self, result: Any) -> list[str]:
         if result.privacy is None:
             return super()._conditions(result)
+        return [*super()._conditions(result), self._target_condition()]
+
+    def _target_condition(self) -> str:
         low, high = self._target.low, self._target.high
         source = (
             "declared"
             if self.target_bounds is not None
             else "not declared, so the default was used"
         )
-        return [
-            *super()._conditions(result),
-            f"Targets were clipped to [{low:g}, {high:g}], which was {source}.",
-        ]
+        return f"Targets were clipped to [{low:g}, {high:g}], which was {source}."
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -571,3 +578,122 @@ class PrivateHuberRegressor(_PrivateRegressor):
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
         return Huber(checks.positive("threshold", self.threshold)), self.clip_norm
+
+
+@documented
+class PrivateQuantileRegressor(_PrivateRegressor):
+    """Quantile regression over a network of private data holders.
+
+    Predicts the value below which a share `quantile` of the targets lies: the median, or the ends
+    of a prediction interval from two fits, each of which spends its own epsilon. The loss is the
+    pinball loss with its kink smoothed (`tacenda.losses.SmoothedQuantile`), whose slope is bounded
+    by itself: no clipping is needed. The penalty is strength/2 |w|^2, on scaled features and
+    targets.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateHuberRegressor : The mean, of targets with outliers.
+    sklearn.linear_model.QuantileRegressor : The model without privacy.
+
+    Notes
+    -----
+    {guarantee}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.estimators import PrivateQuantileRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(4000, 3))
+    >>> y = X @ [3.0, -2.0, 1.0] + rng.exponential(size=4000)
+    >>> model = PrivateQuantileRegressor(
+    ...     epsilon=1.0, quantile=0.9, bounds=(-1, 1), target_bounds=(-7, 11), random_state=0
+    ... )
+    >>> below = np.mean(y <= model.fit(X, y).predict(X))
+    >>> bool(abs(below - 0.9) < 0.05)
+    True
+    """
+
+    _sklearn_name = "QuantileRegressor"
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        *,
+        quantile: float = 0.5,
+        width: float = 0.05,
+        adjacency: str = "replace-one",
+        coalition: int | None = 1,
+        data_norm: float = 1.0,
+        clip_norm: float | None = None,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        strength: float = 1e-4,
+        fit_intercept: bool = True,
+        weight_bound: float = 1.0,
+        n_nodes: int | None = None,
+        graph: Any = None,
+        algorithm: Any = "auto",
+        rounds: int | None = None,
+        prepare: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+        public_sizes: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            coalition=coalition,
+            data_norm=data_norm,
+            clip_norm=clip_norm,
+            bounds=bounds,
+            target_bounds=target_bounds,
+            strength=strength,
+            fit_intercept=fit_intercept,
+            weight_bound=weight_bound,
+            n_nodes=n_nodes,
+            graph=graph,
+            algorithm=algorithm,
+            rounds=rounds,
+            prepare=prepare,
+            random_state=random_state,
+            verbose=verbose,
+            public_sizes=public_sizes,
+            ledger=ledger,
+            dataset=dataset,
+        )
+        self.quantile, self.width = quantile, width
+
+    def _loss(self, width: int) -> tuple[Any, float | None]:
+        level = checks.between("quantile", self.quantile, 0.0, 1.0)
+        return SmoothedQuantile(level, checks.positive("width", self.width)), self.clip_norm
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the pinball loss of the best constant that the model explains, without noise.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each record counts.
+
+        Returns
+        -------
+        score : float
+            1 at best, 0 for a model no better than the quantile of `y` itself.
+        """
+        from sklearn.metrics import d2_pinball_score
+
+        guessed = self.predict(X)
+        return float(d2_pinball_score(y, guessed, sample_weight=sample_weight, alpha=self.quantile))

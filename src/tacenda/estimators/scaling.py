@@ -25,6 +25,8 @@ from tacenda.errors import InputError
 # Declared bounds are rarely all reached at once:
 # a row of features at half of them has norm data_norm
 FILL = 0.5
+# Where a row that is shortened would mean another record: with its constant none is too long
+NEVER_SHORTENED = 1.0 / math.sqrt(1.0 - INTERCEPT_OF_ESTIMATORS**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +43,16 @@ class Scaling:
 
     @classmethod
     def of(
-        cls, bounds: Any, n_features: int, data_norm: float, intercept: bool, sparse: bool
+        cls,
+        bounds: Any,
+        n_features: int,
+        data_norm: float,
+        intercept: bool,
+        sparse: bool,
+        fill: float = FILL,
     ) -> Scaling:
         """The scaling that public declarations give: bounds None, "norm", or (low, high) with
-        numbers or (p,) arrays."""
+        numbers or (p,) arrays. fill: a row at this share of all bounds has norm data_norm."""
         constant = INTERCEPT_OF_ESTIMATORS * data_norm if intercept else None
         if bounds is None or isinstance(bounds, str):
             if isinstance(bounds, str) and bounds != "norm":
@@ -62,7 +70,7 @@ class Scaling:
         centred = intercept and not sparse
         centre = (low + high) / 2 if centred else np.zeros(n_features)
         reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
-        full = 1.0 if sparse else FILL * math.sqrt(max(1, int(np.count_nonzero(reach))))
+        full = 1.0 if sparse else fill * math.sqrt(max(1, int(np.count_nonzero(reach))))
         scale = np.divide(data_norm / full, reach, out=np.zeros(n_features), where=reach > 0)
         return cls(centre, scale, low, high, constant, data_norm)
 

@@ -18,6 +18,7 @@ __all__ = [
     "WeakPrivacyWarning",
     "in_a_search",
     "warn_of_bounds",
+    "warn_of_counts",
     "warn_of_noise",
     "warn_of_search",
     "warn_of_targets",
@@ -81,6 +82,16 @@ def warn_of_targets() -> None:
     warnings.warn(
         "target_bounds is not declared: targets are clipped to (-1, 1). "
         "Declare target_bounds=(low, high) from public knowledge.",
+        DeclarationWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_counts(most: float) -> None:
+    """Said of every fit of counts without a declared bound."""
+    warnings.warn(
+        f"count_bound is not declared: counts are cut to {most:g}. "
+        "Declare count_bound=... from public knowledge.",
         DeclarationWarning,
         stacklevel=4,
     )

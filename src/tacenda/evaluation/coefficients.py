@@ -22,6 +22,7 @@ coefficient, to which the regulariser has done nothing:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -338,6 +339,18 @@ def inferred_notes(inference: Inference) -> list[str]:
     return [text for text in said if text]
 
 
+# What exp(coefficient) is, by loss
+RATIOS = {"poisson": "a rate ratio", "negative-binomial": "a rate ratio"}
+
+
+def ratio_note(ratio: str) -> str:
+    """How to read a coefficient whose exponential has a name, in one sentence."""
+    return (
+        f"exp(coefficient) is {ratio}: what one more unit of the feature multiplies it by, the "
+        "others being equal."
+    )
+
+
 def how_known(result: RunResult) -> str:
     """How the standard errors of a result's weights are known, in one sentence."""
     name, loss = str(result.settings["algorithm"]["name"]), result.settings["problem"].get("loss")
@@ -418,10 +431,13 @@ def run_coefficients(
             intercept_std=None if std is None or not constant else std[:, -1],
             outputs=outputs,
             errors=how_known(result),
+            notes=_ratios(result),
             units=ENCODED,
             inference=inference,
         )
     factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    if result.settings["problem"].get("loss") in RATIOS:  # scores are logarithms of a rate
+        centre, reach = math.log(reach), 1.0
     rules = schema.rules[: len(shown)]
     slopes = np.array([rule.slope for rule in rules]) * (factor * reach)
     offsets = np.array([rule.offset for rule in rules]) * (factor * reach)
@@ -448,7 +464,7 @@ def run_coefficients(
         spans=spans_of(schema),
         outputs=outputs,
         errors=how_known(result),
-        notes=_shortened(schema, factor),
+        notes=[*_shortened(schema, factor), *_ratios(result)],
         inference=inference,
     )
 
@@ -491,6 +507,11 @@ def row_factor(schema: Schema) -> float:
             middle = column.encoded(np.array([(column.low + column.high) / 2]))
             square += float(np.sum(middle**2))
     return min(1.0, schema.row_norm / max(square, 1e-300) ** 0.5)
+
+
+def _ratios(result: RunResult) -> list[str]:
+    known = RATIOS.get(str(result.settings["problem"].get("loss")))
+    return [] if known is None else [ratio_note(known)]
 
 
 def _shortened(schema: Schema, factor: float) -> list[str]:

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.algorithms.spectrum import COUNT_SIGNAL
 from tacenda.problem.constants import Constants
-from tacenda.problem.losses import Loss
+from tacenda.problem.losses import Loss, NegativeBinomial, Poisson
 
 # of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
 DECAY = 0.5
@@ -39,9 +40,15 @@ class TypicalData:
     signal: float
 
 
+# A score of these is in a unit of its own, not in that of the residual at which a slope bites: the
+# logarithm of a rate, or a quantile whose kink is smoothed a little
+OWN_UNIT = ("poisson", "negative-binomial", "smoothed-quantile")
+
+
 # By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1
 # - p) about 0.5; a hinge bends once, over scores of about 2; the targets of a regression are
-# measured in units of the residual at which slope or clipping bites.
+# measured in units of the residual at which slope or clipping bites; a quantile's slope rises by 1
+# over residuals of about 2. Counts: `losses.Poisson.typical_curvature`.
 TYPICAL = {
     "logistic": TypicalData(0.15, 1.5),
     "multinomial": TypicalData(0.5, 1.5),
@@ -51,6 +58,8 @@ TYPICAL = {
     "squared": TypicalData(1.0, 0.5),
     "huber": TypicalData(1.0, 0.5),
     "absolute-deviation": TypicalData(0.5, 0.5),
+    "quantile": TypicalData(0.5, 0.5),
+    "smoothed-quantile": TypicalData(0.5, 0.5),
 }
 
 
@@ -63,6 +72,8 @@ def typical(loss: Loss) -> TypicalData:
     known = TYPICAL.get(loss.name)
     if known is not None:
         return known
+    if isinstance(loss, Poisson | NegativeBinomial):
+        return TypicalData(loss.typical_curvature, COUNT_SIGNAL**0.5)
     signal = 0.5 if loss.kind == "regression" else 1.5
     spread = signal * (_unit(loss) if loss.kind == "regression" else 1.0)
     z, step = np.linspace(-8.0, 8.0, 4001, retstep=True)
@@ -74,7 +85,7 @@ def typical(loss: Loss) -> TypicalData:
 def _unit(loss: Loss) -> float:
     """The residual at which the slope of a loss reaches its bound; 1 where it has kinks, or no
     bound."""
-    unit = loss.slope / loss.curvature
+    unit = 1.0 if loss.name in OWN_UNIT else loss.slope / loss.curvature
     return unit if 0.0 < unit < math.inf else 1.0
 
 

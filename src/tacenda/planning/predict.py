@@ -12,6 +12,7 @@ taken off again.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -201,7 +202,12 @@ def _records(
         scores = X @ w.reshape(k.n_outputs, p).T
         w *= shape[1] * typical(k.loss).signal * scale / float(np.sqrt(np.mean(scores**2)))
         noise_std = 0.5 * scale
-    return X, draw.labels(k.loss.kind, np.asarray(X @ w.reshape(k.n_outputs, p).T), noise_std)
+    scores = np.asarray(X @ w.reshape(k.n_outputs, p).T)
+    if math.isfinite(k.loss.label_range[1]):  # counts: a rate below the bound, and its spread
+        most = k.loss.label_range[1]
+        mean = np.minimum(np.exp(scores) * min(1.0, most / 8), most)
+        return X, np.clip(draw.labels("regression", mean, 0.5 * min(1.0, most / 8)), 0.0, most)
+    return X, draw.labels(k.loss.kind, scores, noise_std)
 
 
 def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Problem:

@@ -12,7 +12,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.adjacency import records_changed
+from tacenda.privacy.adjacency import counts_are_public, nonnegative_change, records_changed
 from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.problem import regularisers
@@ -32,7 +32,9 @@ class Facts:
     smallest for all. smallest_size: the network's smallest, where these are not all of its nodes
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
     what was released, in place of the one that follows from the declared constants. true_sizes:
-    each size is the node's number of records.
+    each size is the node's number of records. records_per_person: k, where the unit is a person
+    with at most k records of one node; 1 where it is a record. members_per_person: on how many
+    nodes a person may be.
     """
 
     sizes: Array
@@ -44,12 +46,14 @@ class Facts:
     smallest_size: float | None = None
     released_smoothness: float | None = None
     true_sizes: bool = True
+    records_per_person: int = 1
+    members_per_person: int = 1
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, problem: Problem, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
         """The public facts of a Problem; under add-remove its divisors must have been declared."""
-        declared = problem.public_sizes
+        declared, most = problem.public_sizes, problem.records_per_person
         if adjacency == "add-remove" and declared is None:
             raise InputError(
                 "public_sizes must be declared under adjacency 'add-remove', "
@@ -58,8 +62,17 @@ class Facts:
                 "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        true = adjacency == "replace-one" and bool(np.all(sizes == problem.sizes))
-        return cls(sizes, problem.dim, problem.constants, adjacency, tolerance, true_sizes=true)
+        true = counts_are_public(adjacency, most) and bool(np.all(sizes == problem.sizes))
+        return cls(
+            sizes,
+            problem.dim,
+            problem.constants,
+            adjacency,
+            tolerance,
+            true_sizes=true,
+            records_per_person=most,
+            members_per_person=problem.members_per_person,
+        )
 
     @property
     def n(self) -> int:
@@ -135,16 +148,33 @@ class Facts:
         )
 
     @property
+    def counts_are_public(self) -> bool:
+        """Whether a node's number of records may be told."""
+        return counts_are_public(self.adjacency, self.records_per_person)
+
+    @property
+    def sum_change(self) -> float:
+        """How far a sum of vectors over the records moves when one unit changes, over the largest
+        norm of one record's vector: 2k or k."""
+        return records_changed(self.adjacency, self.records_per_person)
+
+    @property
+    def nonnegative_change(self) -> float:
+        """The same where any two records' vectors have an inner product of at least 0: sqrt(2) k or
+        k."""
+        return nonnegative_change(self.adjacency, self.records_per_person)
+
+    @property
     def worst_gradient_sensitivity(self) -> float:
         """2Gc/m of the network's smallest node: the unit of gradients whose noise is one for all
         nodes."""
         k = self.constants
-        changed = records_changed(self.adjacency)
-        return float(changed * k.gradient_bound * k.loss_scale / self.smallest)
+        return float(self.sum_change * k.gradient_bound * k.loss_scale / self.smallest)
 
     def moment_sensitivity(self, label_scale: float = 0.0, label_bound: float = 1.0) -> Array:
         """(n,) how far a node's second moment moves when one record changes: sqrt(2) B^2/m
-        (replace-one) or B^2/m (add-remove), B^2 = data_norm^2 + (label_scale label_bound)^2.
+        (replace-one) or B^2/m (add-remove), B^2 = data_norm^2 + (label_scale label_bound)^2; k
+        times that when a person changes.
 
         A record adds zz'/m, of Frobenius norm |z|^2/m <= B^2/m; and since (z'y)^2 >= 0, |zz' - yy'|
         is at most sqrt(|z|^4 + |y|^4). The diagonal alone moves by no more, and by as much for
@@ -163,7 +193,7 @@ class Facts:
 
     def _moment_distance(self, label_scale: float, label_bound: float) -> float:
         largest = self.moment_bound(label_scale, label_bound)
-        return math.sqrt(records_changed(self.adjacency)) * largest
+        return self.nonnegative_change * largest
 
     def moment_bound(self, label_scale: float = 0.0, label_bound: float = 1.0) -> float:
         """B^2: the largest |z|^2 of a record z = (x, label_scale y); label_scale 0: of x alone."""
@@ -194,17 +224,27 @@ class Facts:
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
-        """(n,) how far a node's gradient moves when one record changes:
-        2Gc/m, or 2Gc/b on a sample (replace-one)."""
+        """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample
+        (replace-one); k times that when a person changes, of whom no sample is taken."""
+        if batch_size is not None:
+            self.check_sampled()
         found = self._known.get(("gradient", batch_size))
         if found is None:
             k = self.constants
             divisor = self._protected if batch_size is None else np.full(self.n, float(batch_size))
-            found = fixed_sensitivity(
-                records_changed(self.adjacency) * k.gradient_bound * k.loss_scale / divisor
-            )
+            found = fixed_sensitivity(self.sum_change * k.gradient_bound * k.loss_scale / divisor)
             self._known["gradient", batch_size] = found
         return found
+
+    def check_sampled(self) -> None:
+        """Refuse samples of records where a person may have several: these are drawn one by one,
+        and no accountant here knows what that hides of all of them together."""
+        if self.records_per_person > 1:
+            raise UnsupportedError(
+                "batch_size must be None for persons with up to "
+                f"{self.records_per_person} records: records are sampled one by one, and what that "
+                "hides of a person is not accounted for; use all records."
+            )
 
     def sampling_rate(self, batch_size: float) -> Array:
         """(n,) the chance of each of a node's records to enter a sample of that mean size; above 1
@@ -267,7 +307,7 @@ class Facts:
         """(n,) the same for the gradient of the objective itself,
         which no clipping bounds: 2Gc/m."""
         k = self.constants
-        return records_changed(self.adjacency) * k.lipschitz_argmin * k.loss_scale / self._protected
+        return self.sum_change * k.lipschitz_argmin * k.loss_scale / self._protected
 
     def argmin_convexity(self, quadratic: Array) -> Array:
         """(n,) kappa = sc + 2 * quadratic."""
@@ -320,15 +360,22 @@ class Facts:
             )
 
     def objective_terms(self, quadratic: Array) -> ObjectiveTerms:
-        """The public terms of an argmin for objective perturbation."""
-        k = self.constants
+        """The public terms of an argmin for objective perturbation.
+
+        A person's records add a Hessian of rank k times that of one record and of k times its
+        trace; its determinant is largest when its eigenvalues are equal, and so the logarithm is k
+        times that of one record. In each record's own directions the noise is normal as before, and
+        the sum of its parts is largest when they agree (`privacy.accounting.renyi`): `directions`
+        stays.
+        """
+        k, most = self.constants, self.records_per_person
         rank = k.n_outputs - 1 if k.loss.kind == "multiclass" else 1
         steepness = k.curvature_trace * k.loss_scale / (rank * self._protected)
         return ObjectiveTerms(
             slope=self.argmin_slope(),
             convexity=self.argmin_convexity(quadratic),
-            log_curvature=lambda kappa: k.log_curvature(self._protected, kappa),
-            least_convexity=lambda logarithm: steepness / np.expm1(logarithm / rank),
+            log_curvature=lambda kappa: most * k.log_curvature(self._protected, kappa),
+            least_convexity=lambda logarithm: steepness / np.expm1(logarithm / (most * rank)),
             tolerance=self.tolerance,
             directions=rank,
         )

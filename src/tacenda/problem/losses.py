@@ -26,7 +26,7 @@ from tacenda import checks, plugins
 from tacenda._types import Array, Floats
 from tacenda.errors import InputError
 from tacenda.problem.custom_loss import CustomLoss
-from tacenda.problem.multinomial import MulticlassHinge, Multinomial
+from tacenda.problem.multinomial import MulticlassHinge, Multinomial, several_numbers
 from tacenda.problem.of_one_score import OfOneScore
 
 __all__ = [
@@ -38,7 +38,11 @@ __all__ = [
     "Loss",
     "MulticlassHinge",
     "Multinomial",
+    "NegativeBinomial",
+    "Poisson",
+    "Quantile",
     "SmoothedHinge",
+    "SmoothedQuantile",
     "Squared",
     "by_name",
     "names",
@@ -71,6 +75,8 @@ class Loss(Protocol):
         The loss's own parameter, 0 where it has none.
     numbers : ndarray of float
         What the compiled formula reads: the parameter, or the table of a `CustomLoss`.
+    label_range : (float, float)
+        Where the labels of a regression lie; infinite for a loss of the residual s - y.
 
     Examples
     --------
@@ -98,6 +104,8 @@ class Loss(Protocol):
     def parameter(self) -> float: ...
     @property
     def numbers(self) -> Floats: ...
+    @property
+    def label_range(self) -> tuple[float, float]: ...
 
     def value(self, scores: Array, labels: Array) -> Array:
         """Loss of each record.
@@ -414,6 +422,327 @@ class AbsoluteDeviation(OfOneScore):
         return np.asarray(np.abs(scores - labels))
 
 
+@dataclass(frozen=True)
+class Poisson(OfOneScore):
+    """Counts with a log link: the rate is exp(s), labels y from 0 to Y = `label_bound`.
+
+    Half the deviance of Poisson regression, in units of Y:
+
+        (exp(s) - y s - y + y ln y)/Y            where exp(s) <= Y
+        the tangent at s = ln Y continued        beyond
+
+    So it is convex, its slope (min(exp(s), Y) - y)/Y is at most 1 and its curvature at most 1.
+    The straight line only concerns scores whose rate would exceed the largest count that a label
+    can have; a model with such a rate is penalised less than the likelihood would, never more. Once
+    differentiable with a Lipschitz gradient, but not twice (at exp(s) = Y the curvature falls to
+    0). A label beyond the bounds counts as the bound.
+
+    Parameters
+    ----------
+    label_bound : float, default=1.0
+        Y, the largest count, declared from public knowledge. 1 is for labels that were divided by
+        it before. Choose it so that few counts lie above: those are cut, which pulls rates down.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> loss = tc.losses.Poisson(label_bound=10)
+    >>> float(loss.derivative(0.0, 3.0))  # a rate of 1, a count of 3
+    -0.2
+    """
+
+    label_bound: float = 1.0
+    name: ClassVar[str] = "poisson"
+    kind: ClassVar[str] = "regression"
+    slope: ClassVar[float] = 1.0
+    curvature: ClassVar[float] = 1.0
+    smooth: ClassVar[bool] = True
+    twice_differentiable: ClassVar[bool] = False
+    code: ClassVar[int] = 9
+
+    def __post_init__(self) -> None:
+        checks.positive("label_bound", self.label_bound)
+
+    @property
+    def parameter(self) -> float:
+        """`label_bound`."""
+        return self.label_bound
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """From 0 to `label_bound`."""
+        return 0.0, self.label_bound
+
+    @property
+    def typical_curvature(self) -> float:
+        """The curvature at a rate of 1, or of an eighth of the label bound if that is less: what
+        steps are planned for."""
+        return _typical_rate(self.label_bound) / self.label_bound
+
+    def value(self, scores: Array, labels: Array) -> Array:
+        """The two pieces above, of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            s = x.w of each record.
+        labels : ndarray
+            y of each record.
+
+        Returns
+        -------
+        ndarray
+            Of the shape that scores and labels have together.
+        """
+        most, knee = self.label_bound, math.log(self.label_bound)
+        y = np.clip(labels, 0.0, most)
+        rate = np.exp(np.minimum(scores, knee)) + most * np.maximum(scores - knee, 0.0)
+        return np.asarray((rate - y * scores - y + _y_log_y(y)) / most)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(OfOneScore):
+    """Counts that vary more than Poisson's, with a log link and a declared dispersion.
+
+    The rate is m = exp(s), the variance m + a m^2 with a = `dispersion`; labels y from 0 to Y =
+    `label_bound`. Half the deviance, in units of max(Y, r), r = 1/a:
+
+        (y ln(y/m) - (y + r) ln((y + r)/(m + r)))/max(Y, r)
+
+    For a fixed dispersion it is convex in the score: its slope (y + r) m/(m + r) - y rises in s,
+    from -y to r, so that it is bounded by itself and needs no straight line; its curvature is at
+    most (Y + r)/4, both over max(Y, r). Infinitely differentiable. A label beyond the bounds counts
+    as the bound.
+
+    Parameters
+    ----------
+    label_bound : float, default=1.0
+        Y, the largest count, declared from public knowledge. 1 is for labels that were divided by
+        it before; the dispersion is then Y times as large.
+    dispersion : float, default=1.0
+        a, above 0, in the labels' unit: the variance is m + a m^2. Declared, never estimated from
+        the records.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> loss = tc.losses.NegativeBinomial(label_bound=10, dispersion=0.5)
+    >>> loss.slope, loss.curvature
+    (1.0, 0.3)
+    """
+
+    label_bound: float = 1.0
+    dispersion: float = 1.0
+    name: ClassVar[str] = "negative-binomial"
+    kind: ClassVar[str] = "regression"
+    slope: ClassVar[float] = 1.0
+    smooth: ClassVar[bool] = True
+    twice_differentiable: ClassVar[bool] = True
+    code: ClassVar[int] = 10
+
+    def __post_init__(self) -> None:
+        checks.positive("label_bound", self.label_bound)
+        checks.between("dispersion", self.dispersion, 1e-9, 1e9, open_ends=False)
+
+    @property
+    def curvature(self) -> float:
+        """(Y + r)/(4 max(Y, r))."""
+        r = 1.0 / self.dispersion
+        return (self.label_bound + r) / (4.0 * max(self.label_bound, r))
+
+    @property
+    def parameter(self) -> float:
+        """`label_bound`."""
+        return self.label_bound
+
+    @property
+    def numbers(self) -> Floats:
+        """What the compiled formula reads: Y, r and ln r."""
+        r = 1.0 / self.dispersion
+        return several_numbers(self.label_bound, r, math.log(r))
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """From 0 to `label_bound`."""
+        return 0.0, self.label_bound
+
+    @property
+    def typical_curvature(self) -> float:
+        """The curvature at a rate, and a label, of 1, or of an eighth of the label bound if that is
+        less: what steps are planned for."""
+        m, r = _typical_rate(self.label_bound), 1.0 / self.dispersion
+        return m * r / (m + r) / max(self.label_bound, r)
+
+    def value(self, scores: Array, labels: Array) -> Array:
+        """The formula above, of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            s = x.w of each record.
+        labels : ndarray
+            y of each record.
+
+        Returns
+        -------
+        ndarray
+            Of the shape that scores and labels have together.
+        """
+        r = 1.0 / self.dispersion
+        y = np.clip(labels, 0.0, self.label_bound)
+        both = (y + r) * (np.logaddexp(math.log(r), scores) - np.log(y + r))
+        return np.asarray((_y_log_y(y) - y * scores + both) / max(self.label_bound, r))
+
+
+@dataclass(frozen=True)
+class Quantile(OfOneScore):
+    """The pinball loss of a quantile: max((1 - q) u, -q u) with u = s - y and q = `level`.
+
+    A model that minimises it predicts the value below which the share q of the labels lies. Slope
+    max(q, 1 - q), not smooth; the subgradient at the kink is 0. `SmoothedQuantile` is for
+    algorithms that need a smooth loss.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        q, between 0 and 1; 1/2 is the median, and half the absolute deviation.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> float(tc.losses.Quantile(level=0.75).value(1.0, 3.0))
+    1.5
+    """
+
+    level: float = 0.5
+    name: ClassVar[str] = "quantile"
+    kind: ClassVar[str] = "regression"
+    curvature: ClassVar[float] = math.inf
+    smooth: ClassVar[bool] = False
+    twice_differentiable: ClassVar[bool] = False
+    code: ClassVar[int] = 11
+
+    def __post_init__(self) -> None:
+        checks.between("level", self.level, 0.0, 1.0)
+
+    @property
+    def slope(self) -> float:
+        """max(level, 1 - level)."""
+        return max(self.level, 1.0 - self.level)
+
+    @property
+    def numbers(self) -> Floats:
+        """What the compiled formula reads: the level, and no width."""
+        return several_numbers(self.level, 0.0)
+
+    def value(self, scores: Array, labels: Array) -> Array:
+        """max((1 - q) (s - y), q (y - s)) of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            s = x.w of each record.
+        labels : ndarray
+            y of each record.
+
+        Returns
+        -------
+        ndarray
+            Of the shape that scores and labels have together.
+        """
+        u = np.asarray(scores - labels)
+        return np.asarray(np.maximum((1.0 - self.level) * u, -self.level * u))
+
+
+@dataclass(frozen=True)
+class SmoothedQuantile(OfOneScore):
+    """The pinball loss with its kink replaced by a parabola of half-width h = `width`.
+
+    u = s - y, q = `level`:
+
+        -q u                       where u <= -h
+        (u + h)^2/(4h) - q u       where |u| < h
+        (1 - q) u                  where u >= h
+
+    It is the mean pinball loss of labels blurred evenly over [y - h, y + h], less a constant of at
+    most h/4: so the quantile of the blurred labels is what it finds. Slope max(q, 1 - q), curvature
+    1/(2h). Once differentiable with a Lipschitz gradient, but not twice.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        q, between 0 and 1.
+    width : float, default=0.1
+        h, above 0, in the labels' unit: small against the spread of the labels.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> float(tc.losses.SmoothedQuantile(level=0.75, width=0.5).value(1.0, 3.0))
+    1.5
+    """
+
+    level: float = 0.5
+    width: float = 0.1
+    name: ClassVar[str] = "smoothed-quantile"
+    kind: ClassVar[str] = "regression"
+    smooth: ClassVar[bool] = True
+    twice_differentiable: ClassVar[bool] = False
+    code: ClassVar[int] = 11
+
+    def __post_init__(self) -> None:
+        checks.between("level", self.level, 0.0, 1.0)
+        checks.positive("width", self.width)
+
+    @property
+    def slope(self) -> float:
+        """max(level, 1 - level)."""
+        return max(self.level, 1.0 - self.level)
+
+    @property
+    def curvature(self) -> float:
+        """1/(2 width)."""
+        return 1.0 / (2.0 * self.width)
+
+    @property
+    def parameter(self) -> float:
+        """`width`."""
+        return self.width
+
+    @property
+    def numbers(self) -> Floats:
+        """What the compiled formula reads: the level and the width."""
+        return several_numbers(self.level, self.width)
+
+    def value(self, scores: Array, labels: Array) -> Array:
+        """The three pieces above, of each record.
+
+        Parameters
+        ----------
+        scores : ndarray
+            s = x.w of each record.
+        labels : ndarray
+            y of each record.
+
+        Returns
+        -------
+        ndarray
+            Of the shape that scores and labels have together.
+        """
+        h, u = self.width, np.asarray(scores - labels)
+        bent = np.clip(u + h, 0.0, 2.0 * h) ** 2 / (4.0 * h)
+        return np.asarray(bent + np.maximum(u - h, 0.0) - self.level * u)
+
+
+def _typical_rate(label_bound: float) -> float:
+    return min(1.0, label_bound / 8.0)
+
+
+def _y_log_y(y: Array) -> Array:
+    """y ln y, 0 at 0."""
+    return np.asarray(y * np.log(np.where(y > 0.0, y, 1.0)))
+
+
 _BY_NAME: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (
@@ -425,6 +754,10 @@ _BY_NAME: dict[str, type[Any]] = {
         AbsoluteDeviation,
         Multinomial,
         MulticlassHinge,
+        Poisson,
+        NegativeBinomial,
+        Quantile,
+        SmoothedQuantile,
     )
 }
 

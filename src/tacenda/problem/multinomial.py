@@ -27,8 +27,16 @@ def parameter_numbers(parameter: float) -> Floats:
     return kernel_numbers((parameter, 1.0 + parameter))
 
 
+@lru_cache(maxsize=256)
+def several_numbers(*values: float) -> Floats:
+    """The numbers of a loss with several parameters, kept here as those of one are."""
+    return kernel_numbers(values)
+
+
 class _OfClassScores:
     """The derivatives of a loss of K scores, by its compiled formula."""
+
+    label_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # class numbers: see Loss
 
     @property
     def parameter(self) -> float:

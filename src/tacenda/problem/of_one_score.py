@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,12 @@ class OfOneScore:
     def parameter(self) -> float:
         """The loss's own parameter, 0 where it has none."""
         return 0.0
+
+    @property
+    def label_range(self) -> tuple[float, float]:
+        """Where labels lie. A regression loss whose labels have no bound is a function of the
+        residual s - y; one with a bound takes a label beyond it as the bound."""
+        return -math.inf, math.inf
 
     @property
     def numbers(self) -> Floats:

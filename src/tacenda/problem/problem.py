@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 from tacenda import checks
 from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
+from tacenda.privacy.noise.persons import PUBLIC_KEY
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constants
 from tacenda.problem.store import DenseStore, SparseStore, Store
 from tacenda.problem.validate.labels import encode_labels
+from tacenda.problem.validate.persons import capped, joined_persons
 from tacenda.problem.validate.rows import NORM_SLACK, bound_rows, read_shards
 from tacenda.problem.validate.weights import joined_weights
 
@@ -75,6 +77,17 @@ class Problem:
     weight_bound : float, default=1.0
         Public bound on the weights, which are from 0 to `weight_bound`: one record then moves
         every answer by up to `weight_bound` times as much.
+    persons : sequence of array_like or None, default=None
+        Ids of the persons behind the records: one array (m_i,) per node, as in `shards`, which may
+        also carry them (`data.partition.by_person`). At most `records_per_person` records of each
+        are kept, drawn at random, before anything else is done with the records.
+    records_per_person : int, default=1
+        k: the guarantee is for a person with at most k records of one node. Above 1 it needs
+        `persons`, and a private run needs `public_sizes`.
+    members_per_person : int, default=1
+        On how many nodes the same person may be; the guarantee then covers all of them together.
+    person_key : bytes or None, default=None
+        Secret key of the draw of kept records; None takes a public one, as a simulation may.
 
     Attributes
     ----------
@@ -121,6 +134,10 @@ class Problem:
         public_sizes: ArrayLike | None = None,
         weights: Any = None,
         weight_bound: float = 1.0,
+        persons: Any = None,
+        records_per_person: int = 1,
+        members_per_person: int = 1,
+        person_key: bytes | None = None,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -144,7 +161,24 @@ class Problem:
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
         # How the records were spread, where `data.partition` did it
         self.partition: str | None = getattr(shards, "kind", None)
+        self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
+        self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
+        given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
+        shares = None if weights is None else joined_weights(table, weights, weight_bound)
+        self._persons: Array | None = None
+        if given is not None:
+            ids = joined_persons(table, given, self.members_per_person)
+            key = PUBLIC_KEY if person_key is None else person_key
+            table, kept = capped(table, ids, self.records_per_person, key)
+            shares = None if shares is None else shares[kept]
+            self._persons = np.concatenate(ids)[kept]
+        elif max(self.records_per_person, self.members_per_person) > 1:
+            raise InputError(
+                "persons must be given where records_per_person or members_per_person is above 1 "
+                f"({self.records_per_person} and {self.members_per_person}): one array of ids per "
+                "node, so that no person has more records than that."
+            )
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None
         rows = bound_rows(table, self.data_norm, on_large_rows)
@@ -153,7 +187,6 @@ class Problem:
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
-        shares = None if weights is None else joined_weights(table, weights, weight_bound)
         self.store = self._store(rows, labels, table.offsets, shares)
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
@@ -378,7 +411,11 @@ class Problem:
             The problem with one node. Its records are private as before.
         """
         declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
-        return self._part(slice(0, len(self.store.labels)), declared)
+        count = len(self.store.labels)
+        found = self._part(slice(0, count), np.array([0, count]), declared)
+        found.records_per_person = self.records_per_person * self.members_per_person
+        found.members_per_person = 1
+        return found
 
     def of_node(self, position: int) -> Problem:
         """One node's records, as a problem of that node alone.
@@ -393,9 +430,29 @@ class Problem:
         Problem
             The problem with one node.
         """
-        a, b = (int(k) for k in self.store.offsets[position : position + 2])
+        return self.of_nodes([position])
+
+    def of_nodes(self, positions: ArrayLike) -> Problem:
+        """Some nodes' records, as a problem of those nodes; a copy, where they are not consecutive.
+
+        Parameters
+        ----------
+        positions : array_like of int
+            Positions of the nodes, in the order that the new problem has them in.
+
+        Returns
+        -------
+        Problem
+            The problem with these nodes.
+        """
+        at, before = np.asarray(positions, np.int64), self.store.offsets
+        counts = self.sizes[at]
+        offsets = np.concatenate([np.zeros(1, before.dtype), np.cumsum(counts)])
+        records: slice | Ints = slice(int(before[at[0]]), int(before[at[-1] + 1]))
+        if not np.array_equal(at, np.arange(at[0], at[0] + len(at))):
+            records = np.arange(offsets[-1]) + np.repeat(before[at] - offsets[:-1], counts)
         sizes = self.public_sizes
-        return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
+        return self._part(records, offsets, None if sizes is None else sizes[at])
 
     def with_one_feature(self, position: int | None) -> Problem:
         """The records with one of their features only.
@@ -428,19 +485,25 @@ class Problem:
         found.dtype = column.dtype
         return found
 
-    def _part(self, records: slice, public_sizes: Floats | None) -> Problem:
+    def _part(self, records: slice | Ints, offsets: Ints, public_sizes: Floats | None) -> Problem:
         rows: Any = self.store.rows
         if isinstance(rows, tuple):
             values, indices, starts = rows
-            starts = starts[records.start : records.stop + 1]
-            kept = slice(int(starts[0]), int(starts[-1]))
-            rows = (values[kept], indices[kept], starts - starts[0])
+            lengths = np.diff(starts)[records]
+            found_starts = np.concatenate([starts[:1] * 0, np.cumsum(lengths, dtype=starts.dtype)])
+            if isinstance(records, slice):
+                kept: Any = slice(int(starts[records.start]), int(starts[records.stop]))
+            else:
+                shift = starts[:-1][records] - found_starts[:-1]
+                kept = np.arange(found_starts[-1]) + np.repeat(shift, lengths)
+            rows = (values[kept], indices[kept], found_starts)
         else:
             rows = rows[records]
         found = copy.copy(self)
         found.node_labels, found.partition = None, None
-        offsets = np.array([0, records.stop - records.start], self.store.offsets.dtype)
+        offsets = offsets.astype(self.store.offsets.dtype, copy=False)
         found.sizes, found.public_sizes = np.diff(offsets), public_sizes
+        found._persons = None if self._persons is None else self._persons[records]
         weights = None if self.store.weights is None else self.store.weights[records]
         found.store = found._store(rows, self.store.labels[records], offsets, weights)
         return found

@@ -111,7 +111,7 @@ class RunFolder:
                     if isinstance(old, dict)
                     else []
                 )
-                if section == "run" and set(keys) <= {"folder", "jobs"}:
+                if section == "run" and set(keys) <= {"folder", "jobs", "engine"}:
                     continue
                 place = f"{section}.{keys[0]}" if keys else section
                 raise StateError(

@@ -28,7 +28,7 @@ def make(loss, sparse=False, seed=0, dtype=np.float64, **more):
         s = x @ np.array([4.0, -2, 1, 0, 0]) + rng.normal(size=m)
         y = {
             "binary": np.where(s > 0, 1, -1),
-            "regression": 2 * s,
+            "regression": np.clip(2 * s, *losses.by_name(loss).label_range),
             "multiclass": np.digitize(s, [-1, 1]),
         }[kind]
         shards.append((sp.csr_matrix(x) if sparse else x, y))

@@ -32,6 +32,7 @@ def shards(loss, sparse=False, dtype=np.float64, seed=0, sizes=SIZES):
             "regression": rng.normal(size=m),
             "multiclass": rng.integers(0, 3, m),
         }[kind]
+        y = y if kind != "regression" else np.clip(y, *losses.by_name(loss).label_range)
         result.append((sp.csr_matrix(x) if sparse else x, y))
     return result
 
@@ -231,6 +232,10 @@ def test_no_record_exceeds_the_gradient_bound_and_some_reach_it():
         "huber",
         "absolute-deviation",
         "multinomial",
+        "poisson",
+        "negative-binomial",
+        "quantile",
+        "smoothed-quantile",
     ):
         x = rng.normal(size=(400, 3))
         x *= 2.0 / np.linalg.norm(x, axis=1, keepdims=True)
@@ -239,6 +244,7 @@ def test_no_record_exceeds_the_gradient_bound_and_some_reach_it():
             if losses.by_name(loss).kind == "regression"
             else np.arange(400) % 2
         )
+        y = np.clip(y, *losses.by_name(loss).label_range)
         problem = Problem(
             [(x[i : i + 1], y[i : i + 1]) for i in range(400)],
             loss=loss,

@@ -24,6 +24,7 @@ INNER: Any = {"fastmath": FAST, "error_model": "numpy"}
 
 # The codes are those of the classes in losses.py; a test compares the two.
 LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE, TABLE = 0, 1, 2, 3, 4, 5, 8
+POISSON, NEGATIVE_BINOMIAL, QUANTILE = 9, 10, 11
 # Where what a table of pieces holds begins in `numbers` (`problem.pieces` writes it)
 LOWEST, HIGHEST, STEEPEST_RISE, OF_MARGIN, SCALE, REACH, PER_UNIT, CELLS, PIECES, HEAD = range(10)
 
@@ -81,9 +82,28 @@ def table_curvature(numbers: Any, s: float, y: float) -> float:
 
 
 @njit(**OPTIONS)
+def negative_binomial_slope(numbers: Any, s: float, y: float) -> float:
+    """The slope of the negative binomial loss: numbers holds the label bound, the shape r and
+    ln r."""
+    y, r = min(max(y, 0.0), numbers[0]), numbers[1]
+    found = (y + r) / (1.0 + r * math.exp(-s)) - y
+    return min(max(found, -y), r) / max(numbers[0], r)
+
+
+@njit(**OPTIONS)
+def quantile_slope(numbers: Any, s: float, y: float) -> float:
+    """The slope of the pinball loss: numbers holds the level, and the half-width over which the
+    kink is smoothed, 0 for none."""
+    level, h, u = numbers[0], numbers[1], s - y
+    if h > 0.0:
+        return min(max((u + h) / (2.0 * h), 0.0), 1.0) - level
+    return 1.0 - level if u > 0.0 else (-level if u < 0.0 else 0.0)
+
+
+@njit(**OPTIONS)
 def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
     """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and
-    1 + h, or its table."""
+    1 + h, or its several parameters, or its table."""
     if code == LOGISTIC:
         return -y / (1.0 + math.exp(y * s))
     if code == HINGE:
@@ -96,6 +116,13 @@ def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
         return min(max(s - y, -numbers[0]), numbers[0])
     if code == TABLE:
         return table_slope(numbers, s, y)
+    if code == POISSON:
+        most = numbers[0]
+        return (min(math.exp(s), most) - min(max(y, 0.0), most)) / most
+    if code == NEGATIVE_BINOMIAL:
+        return negative_binomial_slope(numbers, s, y)
+    if code == QUANTILE:
+        return quantile_slope(numbers, s, y)
     return 1.0 if s > y else (-1.0 if s < y else 0.0)
 
 
@@ -111,6 +138,15 @@ def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
         return 1.0 if abs(s - y) < numbers[0] else 0.0
     if code == TABLE:
         return table_curvature(numbers, s, y)
+    if code == POISSON:
+        rate = math.exp(s)
+        return rate / numbers[0] if rate < numbers[0] else 0.0
+    if code == NEGATIVE_BINOMIAL:
+        small, r = math.exp(-abs(s - numbers[2])), numbers[1]
+        bend = small / ((1.0 + small) * (1.0 + small))
+        return (min(max(y, 0.0), numbers[0]) + r) * bend / max(numbers[0], r)
+    if code == QUANTILE:
+        return 1.0 / (2.0 * numbers[1]) if abs(s - y) < numbers[1] else 0.0
     return 1.0 if code == SQUARED else 0.0
 
 

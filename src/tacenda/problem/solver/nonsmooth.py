@@ -1,4 +1,4 @@
-"""The centralised optimum for the hinge and the absolute deviation."""
+"""The centralised optimum for the hinge, the absolute deviation and the quantile."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numba import njit
 from tacenda._types import Floats
 from tacenda.errors import TacendaError, UnsupportedError
 from tacenda.problem.kernels.rows import OPTIONS, add, dot
+from tacenda.problem.losses import Loss
 from tacenda.problem.solver.pooled import Pooled
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ _EPOCHS_PER_CHECK = 20
 
 def solve(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
     """Dual coordinate ascent if r R is strongly convex, else a linear program."""
-    if problem.loss.name not in ("hinge", "absolute-deviation"):
+    if problem.loss.name not in ("hinge", "absolute-deviation", "quantile"):
         raise UnsupportedError(
-            f"The reference optimum of a loss with kinks is known for 'hinge' and "
-            f"'absolute-deviation', not for {problem.loss.name!r}; run without the metrics that "
-            "need it, or give the loss a finite curvature."
+            f"The reference optimum of a loss with kinks is known for 'hinge', "
+            f"'absolute-deviation' and 'quantile', not for {problem.loss.name!r}; run without the "
+            "metrics that need it, or give the loss a finite curvature."
         )
     if pooled.l2 > 0:
         return _ascend(problem, pooled, tolerance)
@@ -37,16 +38,17 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
     """Maximise sum_j a_j y_j beta_j - g*(v), v = sum_j a_j beta_j x_j, g = l1|.|_1 + (l2/2)|.|^2,
     until the gap is closed.
 
-    Both losses give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1,
-    1] for |s - y|. The primal point is w = soft(v, l1)/l2. P(w) - D(beta) bounds how far w is from
-    optimal, and is checked against max(1, P).
+    All of them give this dual; only the box differs: y beta in [0, 1] for the hinge, beta in [-1,
+    1] for |s - y|, in [q - 1, q] for the quantile of level q. The primal point is w = soft(v,
+    l1)/l2. P(w) - D(beta) bounds how far w is from optimal, and is checked against max(1, P).
     """
     y = pooled.labels
     hinge = problem.loss.kind == "binary"
+    falls, rises = steepest(problem.loss)
     low, high = (
         (np.minimum(y, 0.0), np.maximum(y, 0.0))
         if hinge
-        else (np.full(len(y), -1.0), np.full(len(y), 1.0))
+        else (np.full(len(y), -rises), np.full(len(y), falls))
     )
     beta, v, squares = np.zeros(len(y)), np.zeros(pooled.dim), problem.store.norms**2
     gap = np.inf
@@ -75,6 +77,12 @@ def _ascend(problem: Problem, pooled: Pooled, tolerance: float) -> Floats:
         f"The reference solver stopped at a duality gap of {gap:.1e} above "
         f"tolerance={tolerance:g}; use a larger tolerance or a larger strength."
     )
+
+
+def steepest(loss: Loss) -> tuple[float, float]:
+    """How steeply a loss of the residual falls below 0 and rises above it."""
+    below, above = loss.derivative(np.array([-1.0, 1.0]), np.zeros(2))
+    return float(-below), float(above)
 
 
 @njit(**OPTIONS)
@@ -145,8 +153,11 @@ def _linear_program(pooled: Pooled) -> Floats:
         table = sparse.hstack([-signed, signed, -identity], format="csr")
         bound = -np.ones(len(y))
     else:
-        above, below = sparse.hstack([x, -x, -identity]), sparse.hstack([-x, x, -identity])
-        table, bound = sparse.vstack([above, below], format="csr"), np.concatenate([y, -y])
+        falls, rises = steepest(pooled.loss)
+        above = sparse.hstack([rises * x, -rises * x, -identity])
+        below = sparse.hstack([-falls * x, falls * x, -identity])
+        table = sparse.vstack([above, below], format="csr")
+        bound = np.concatenate([rises * y, -falls * y])
     cost = np.concatenate([np.full(2 * d, pooled.l1), pooled.weights])
     answer = linprog(cost, A_ub=table, b_ub=bound, bounds=(0, None), method="highs")
     if answer.status != 0:

@@ -6,6 +6,7 @@ Tables are walked in chunks, so that float32 data is never copied to float64 as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ class Pooled:
         weight = store.loss_scale / store.divisors[node]
         found = cls(store, records, np.full(records.stop - records.start, weight), 0.0, convexity)
         found.base = np.concatenate([found.scores(table, anchor) for _, table in found.chunks()])
-        if found.loss.kind == "regression":
+        if found.loss.kind == "regression" and math.isinf(found.loss.label_range[1]):
             found.base, found.labels = found.base - found.labels, np.zeros(len(found.labels))
         elif found.loss.kind == "multiclass":
             found.base -= found.base.max(axis=1, keepdims=True)

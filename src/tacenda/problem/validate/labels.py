@@ -28,7 +28,7 @@ def encode_labels(
                 f"classes belongs to classification, and the loss {loss.name!r} is a regression; "
                 "leave it out."
             )
-        return _targets(table), None
+        return _targets(table, loss), None
     known = _declared(classes) if classes is not None else _found(table)
     _check_count(loss, len(known), declared=classes is not None)
     order = np.argsort(known, kind="stable")
@@ -50,7 +50,8 @@ def encode_labels(
     return numbers, tuple(known.tolist())
 
 
-def _targets(table: JoinedShards) -> Floats:
+def _targets(table: JoinedShards, loss: Loss) -> Floats:
+    low, high = loss.label_range
     result = np.empty(int(table.offsets[-1]))
     for position, y in enumerate(table.labels):
         name = table.node_name(position)
@@ -65,6 +66,12 @@ def _targets(table: JoinedShards) -> Floats:
         if not np.isfinite(part).all():
             raise InputError(
                 f"{name}: y holds NaN or infinity; fill in or drop such records first."
+            )
+        if not ((part >= low) & (part <= high)).all():
+            raise InputError(
+                f"{name}: y must lie from {low:g} to label_bound={high:g} for the loss "
+                f"{loss.name!r}, and some labels do not; declare a larger label_bound from public "
+                "knowledge (in a file: problem.loss_options), or clip the labels to it."
             )
     return result
 

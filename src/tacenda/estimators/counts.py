@@ -1,0 +1,204 @@
+"""Private regression of counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tacenda import checks
+from tacenda._types import Array, Floats
+from tacenda.estimators.docstrings import documented
+from tacenda.estimators.regressors import _PrivateRegressor
+from tacenda.estimators.scaling import NEVER_SHORTENED
+from tacenda.estimators.warnings import warn_of_counts
+from tacenda.problem.losses import NegativeBinomial, Poisson
+
+UNDECLARED = 10.0  # where counts are cut if nothing is declared
+RESIDUAL = 0.3  # default bound on a gradient: a residual of so much of the largest count, or more
+
+
+@documented
+class PrivatePoissonRegressor(_PrivateRegressor):
+    """Poisson regression of counts over a network of private data holders.
+
+    The rate of a record is exp(X @ coef_ + intercept_), so that exp(coefficient) is a rate ratio:
+    by what the rate is multiplied for one more unit of the feature. Counts are cut to
+    `count_bound`; a rate above it is penalised along a straight line (`tacenda.losses.Poisson`).
+    With `dispersion` above 0 it is negative binomial regression. The penalty is strength/2 |w|^2,
+    on scaled features.
+
+    {parameters}
+
+    {attributes}
+
+    See Also
+    --------
+    PrivateRidge : Least squares, for targets that are no counts.
+    sklearn.linear_model.PoissonRegressor : The model without privacy.
+
+    Notes
+    -----
+    Counts over different times or areas: fit the rate y / exposure with `sample_weight=exposure`
+    and `weight_bound` the largest exposure; the likelihood is the same.
+
+    {guarantee}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tacenda.estimators import PrivatePoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(4000, 3))
+    >>> y = rng.poisson(np.exp(X @ [1.0, -0.7, 0.4] + 0.5))
+    >>> model = PrivatePoissonRegressor(
+    ...     epsilon=1.0, bounds=(-1, 1), count_bound=12, typical_count=2, random_state=0
+    ... )
+    >>> bool(model.fit(X, y).score(X, y) > 0.2)
+    True
+    """
+
+    _sklearn_name = "PoissonRegressor"
+    _fill = NEVER_SHORTENED
+    _ratio = "a rate ratio"
+
+    def __init__(
+        self,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-5,
+        *,
+        count_bound: float | None = None,
+        typical_count: float = 1.0,
+        dispersion: float = 0.0,
+        adjacency: str = "replace-one",
+        coalition: int | None = 1,
+        data_norm: float = 1.0,
+        clip_norm: float | None = None,
+        bounds: Any = None,
+        strength: float = 1e-4,
+        fit_intercept: bool = True,
+        weight_bound: float = 1.0,
+        n_nodes: int | None = None,
+        graph: Any = None,
+        algorithm: Any = "auto",
+        rounds: int | None = None,
+        prepare: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+        public_sizes: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            coalition=coalition,
+            data_norm=data_norm,
+            clip_norm=clip_norm,
+            bounds=bounds,
+            strength=strength,
+            fit_intercept=fit_intercept,
+            weight_bound=weight_bound,
+            n_nodes=n_nodes,
+            graph=graph,
+            algorithm=algorithm,
+            rounds=rounds,
+            prepare=prepare,
+            random_state=random_state,
+            verbose=verbose,
+            public_sizes=public_sizes,
+            ledger=ledger,
+            dataset=dataset,
+        )
+        self.count_bound, self.typical_count = count_bound, typical_count
+        self.dispersion = dispersion
+
+    @property
+    def _most(self) -> float:
+        if self.count_bound is None:
+            return UNDECLARED
+        return checks.positive("count_bound", self.count_bound)
+
+    @property
+    def _unit(self) -> float:
+        """The count whose rate is that of a score of 0."""
+        unit = checks.positive("typical_count", self.typical_count)
+        return unit if self.fit_intercept else 1.0
+
+    def _declare_targets(self) -> None:
+        if self.count_bound is None:
+            warn_of_counts(UNDECLARED)
+
+    def _scaled_targets(self, y: Any, factors: Floats) -> Floats:
+        return np.clip(np.asarray(y, float), 0.0, self._most) / self._unit
+
+    def _loss(self, width: int) -> tuple[Any, float | None]:
+        clip = RESIDUAL * float(self.data_norm) if self.clip_norm is None else self.clip_norm
+        most = self._most / self._unit
+        if checks.positive("dispersion", self.dispersion, zero=True) == 0.0:
+            return Poisson(most), checks.positive("clip_norm", clip)
+        loss = NegativeBinomial(most, self.dispersion * self._unit)
+        return loss, checks.positive("clip_norm", clip)
+
+    def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        return coef, intercept - math.log(self._unit)
+
+    @property
+    def _score_unit(self) -> float:
+        return 1.0
+
+    def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
+        self.node_coef_ = node_coef[:, 0]
+        self.node_intercept_ = node_intercept[:, 0] + math.log(self._unit)
+        self.coef_ = self.node_coef_.mean(axis=0)
+        self.intercept_ = float(self.node_intercept_.mean())
+
+    def predict(self, X: Any) -> Array:
+        """Predict the rate of each record: the expected count.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+
+        Returns
+        -------
+        rates : ndarray of shape (n_samples,)
+            exp(X @ coef_ + intercept_), at most `count_bound` where it is declared.
+        """
+        with np.errstate(over="ignore"):
+            rates = np.exp(self._scores(X)[:, 0])
+        return np.asarray(rates if self.count_bound is None else np.minimum(rates, self._most))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the Poisson deviance of a constant rate that the model explains, without noise.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each record counts.
+
+        Returns
+        -------
+        score : float
+            1 at best, 0 for a model no better than the mean of `y`.
+        """
+        from sklearn.metrics import d2_tweedie_score
+
+        rates = np.maximum(self.predict(X), np.finfo(float).tiny)
+        return float(d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1))
+
+    def _target_condition(self) -> str:
+        source = "declared" if self.count_bound is not None else "not declared: the default"
+        return f"Counts were cut to [0, {self._most:g}]; this bound was {source}."
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

@@ -1,0 +1,79 @@
+"""Persons as the unit: at most k records of each are kept, before anything else is done with the
+records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacenda._types import Array, Ints
+from tacenda.errors import InputError
+from tacenda.privacy.noise.persons import kept_records, most_nodes, person_names
+from tacenda.problem.validate.rows import JoinedShards
+
+
+def joined_persons(table: JoinedShards, persons: Any, members_per_person: int) -> list[Array]:
+    """One array of ids per node, in the order of the table; messages name the node, never an id."""
+    n = len(table.labels)
+    if isinstance(persons, Mapping) != (table.node_labels is not None):
+        raise InputError(
+            "persons must come as the shards do: one array of ids per node in a list, or in a dict "
+            f"by node label, not as {type(persons).__name__}."
+        )
+    if table.node_labels is not None:
+        if set(persons) != set(table.node_labels):
+            raise InputError(
+                "persons must have the same node labels as the shards; give one array per node."
+            )
+        persons = [persons[label] for label in table.node_labels]
+    if len(persons) != n:
+        raise InputError(f"persons must hold one array of ids per node ({n}), not {len(persons)}.")
+    found = []
+    for position, own in enumerate(persons):
+        name = table.node_name(position)
+        ids = person_names(own, f"persons of {name}")
+        if len(ids) != len(table.labels[position]):
+            raise InputError(
+                f"{name} has {len(table.labels[position])} records and {len(ids)} ids of persons; "
+                "give one per record."
+            )
+        found.append(ids)
+    most = most_nodes(found)
+    if most > members_per_person:
+        raise InputError(
+            f"members_per_person must be at least {most}, on so many nodes is one person, not "
+            f"{members_per_person}: put all records of a person on one node "
+            "(data.partition.by_person), or declare it."
+        )
+    return found
+
+
+def capped(
+    table: JoinedShards, persons: list[Array], most: int, key: bytes
+) -> tuple[JoinedShards, Ints]:
+    """(the table with at most `most` records of each person and node, the positions of those)."""
+    parts = [
+        start + kept_records(own, most, key)
+        for start, own in zip(table.offsets, persons, strict=False)
+    ]
+    kept = np.concatenate(parts).astype(np.int64)
+    if len(kept) == table.offsets[-1]:
+        return table, kept
+    rows: Any = table.rows
+    if isinstance(rows, tuple):
+        from scipy.sparse import csr_array
+
+        shape = (int(table.offsets[-1]), table.n_features)
+        part = csr_array(rows, shape=shape)[kept]
+        rows = (part.data, part.indices.astype(rows[1].dtype), part.indptr.astype(rows[2].dtype))
+    else:
+        rows = rows[kept]
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in parts])]).astype(np.int64)
+    labels = [
+        own[where - start]
+        for own, where, start in zip(table.labels, parts, table.offsets, strict=False)
+    ]
+    return replace(table, rows=rows, labels=labels, offsets=offsets), kept
