@@ -20,8 +20,9 @@ from tacenda.node.rehearse import Stage
 def command(options: dict[str, Any], output: str) -> None:
     """What `tacenda node run` does with the settings; the words go to `output`."""
     from tacenda.cli import exits
-    from tacenda.node.run import Stopped, run_node
+    from tacenda.node.run import run_node
     from tacenda.node.settings import NodeSettings
+    from tacenda.node.watchdog import Stopped
 
     with open(output, "a", encoding="utf-8") as out:
         try:

@@ -13,6 +13,7 @@ from tacenda._lazy import lazily
 __version__ = "0.1.0"
 
 _HOMES = {
+    "MPI": "runtime.mpi",
     "Privacy": "privacy.settings",
     "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
@@ -24,6 +25,7 @@ _HOMES = {
     "PrivatePoissonRegressor": "estimators",
     "PrivateQuantileRegressor": "estimators",
     "PrivateRidge": "estimators",
+    "PrivateSearchCV": "estimators",
     "Problem": "problem.problem",
     "RunResult": "runtime.result",
     "Whitening": "algorithms.whitening",
@@ -43,16 +45,19 @@ _MODULES = {
     "errors": "errors",
     "estimators": "estimators",
     "evaluation": "evaluation",
+    "evidence": "evidence",
     "graph": "graph",
     "inference": "inference",
     "losses": "problem.losses",
     "regularisers": "problem.regularisers",
     "report": "report",
     "schedules": "schedules",
+    "selection": "selection",
     "theory": "theory",
 }
 
 __all__ = [
+    "MPI",
     "Privacy",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
@@ -64,6 +69,7 @@ __all__ = [
     "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
     "PrivateRidge",
+    "PrivateSearchCV",
     "Problem",
     "RunResult",
     "Whitening",
@@ -76,6 +82,7 @@ __all__ = [
     "estimators",
     "evaluate_privately",
     "evaluation",
+    "evidence",
     "fit",
     "graph",
     "inference",
@@ -86,6 +93,7 @@ __all__ = [
     "regularisers",
     "report",
     "schedules",
+    "selection",
     "simulate",
     "theory",
 ]
@@ -97,10 +105,12 @@ if TYPE_CHECKING:
         errors,
         estimators,
         evaluation,
+        evidence,
         graph,
         inference,
         report,
         schedules,
+        selection,
         theory,
     )
     from tacenda.algorithms.whitening import Whitening
@@ -117,6 +127,7 @@ if TYPE_CHECKING:
         PrivatePoissonRegressor,
         PrivateQuantileRegressor,
         PrivateRidge,
+        PrivateSearchCV,
     )
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.planning.needed import records_needed
@@ -125,6 +136,7 @@ if TYPE_CHECKING:
     from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
+    from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
 

@@ -103,9 +103,9 @@ def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPat
         key = bytes(db.execute("SELECT value FROM about WHERE name='key'").fetchone()[0])
     db.close()
     contract = wild.stage.contract
-    problem = read_records(contract, name, wild.stage.schema, wild.stage.data[name])
+    records = read_records(contract, name, wild.stage.schema, wild.stage.data[name], None)
     with monkeypatch.context() as patch:
         patch.setattr(states.os, "urandom", lambda n: key)
         fresh = NodeState(wild.folder(name) / "state")
-        fresh.bind(contract.run_id(), name, data_digest(problem))
+        fresh.bind(contract.run_id(), name, data_digest(records.trained))
         fresh.close()

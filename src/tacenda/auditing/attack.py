@@ -21,7 +21,9 @@ from tacenda.auditing.result import AuditResult
 from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
 from tacenda.auditing.trials import run_trials
 from tacenda.auditing.worlds import Canary, Script, two_worlds
+from tacenda.engines import Engine
 from tacenda.errors import InputError, PrivacyError
+from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -55,6 +57,7 @@ def audit(
     confidence: float = 0.95,
     seed: int | None = None,
     jobs: int = 1,
+    engine: str = "loky",
     init: Any = None,
     mixing: str = "metropolis",
     solver_tolerance: float = 1e-8,
@@ -101,6 +104,9 @@ def audit(
         The same seed gives the same result.
     jobs : int, default=1
         Number of processes; the result does not depend on it.
+    engine : str, default="loky"
+        Where the trials run: "loky" (processes of this machine), "dask://host:port",
+        "ray://host:port" or "ray".
     init : array_like or None, default=None
         As in `simulate`.
     mixing : str, default="metropolis"
@@ -146,7 +152,9 @@ def audit(
         seed,
     )
     aim = aimed(scene, _pairs(canary, scene))
-    scores = run_trials(aim.script, trials, jobs, progress, checkpoint, resume)
+    scores = run_trials(
+        aim.script, trials, jobs, progress, checkpoint, resume, Engine.parse(engine)
+    )
     return _judged(
         scene, aim, scores, truth_of(0, trials), confidence, jobs, time.perf_counter() - begin
     )
@@ -236,7 +244,7 @@ def _scene(
         else:
             graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
     if problem is None:
-        n = graph.n if hasattr(graph, "n") else len(graph.nodes)
+        n = Topology.of(graph).n
         problem = stage.default_problem(
             method, n, checks.whole("records", records, least=1), privacy.adjacency, dim
         )

@@ -19,6 +19,7 @@ from tacenda import checks
 from tacenda._types import Array
 from tacenda.auditing.portion import run_portion, trials_at_once
 from tacenda.auditing.worlds import Script
+from tacenda.engines import LOCAL, Engine, run_calls
 from tacenda.errors import StateError
 from tacenda.formats.files import checked_output, replacing
 from tacenda.runtime.interrupt import BetweenRounds
@@ -26,6 +27,7 @@ from tacenda.runtime.progress import Progress
 
 FORMAT = "tacenda-audit-2"
 SAVE_SECONDS = 5.0
+SHARES = 64  # into so many parts the trials are cut for a cluster, whose size is not known
 
 
 def run_trials(
@@ -35,12 +37,15 @@ def run_trials(
     progress: str | bool,
     checkpoint: str | Path | None,
     resume: bool,
+    engine: Engine | None = None,
 ) -> Array:
     """(trials, attacks) the scores of every trial."""
     checks.whole("jobs", jobs, least=1)
     file = None if checkpoint is None else checked_output(checkpoint)
     scores = _begin(file, resume, script, trials)
-    size = min(trials_at_once(script), max(2, -(-trials // jobs)))
+    where = engine or Engine(LOCAL)
+    shares = jobs if where.is_local else SHARES
+    size = min(trials_at_once(script), max(2, -(-trials // shares)))
     todo = [
         (a, min(size, trials - a))
         for a in range(0, trials, size)
@@ -52,7 +57,7 @@ def run_trials(
         BetweenRounds() as interrupt,
     ):
         try:
-            for first, found in _in_portions(script, todo, jobs):
+            for first, found in _in_portions(script, todo, where, jobs):
                 scores[first : first + len(found)] = found
                 if interrupt.asked:
                     raise KeyboardInterrupt(
@@ -75,23 +80,15 @@ def _done(scores: Array) -> int:
 
 
 def _in_portions(
-    script: Script, todo: list[tuple[int, int]], jobs: int
+    script: Script, todo: list[tuple[int, int]], engine: Engine, jobs: int
 ) -> Iterator[tuple[int, Array]]:
-    if jobs == 1 or len(todo) < 2:
+    if engine.is_local and (jobs == 1 or len(todo) < 2):
         for first, count in todo:
             yield first, run_portion(script, first, count).scores
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-
-    # Fresh processes: a fork would inherit the compiled code's threads in an unknown state.
-    with ProcessPoolExecutor(min(jobs, len(todo)), multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(run_portion, script, first, count): first for first, count in todo}
-        try:
-            for job in as_completed(waiting):
-                yield waiting[job], job.result().scores
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    work = [(run_portion, script, first, count) for first, count in todo]
+    for k, portion in run_calls(engine, work, jobs):
+        yield todo[k][0], portion.scores
 
 
 def _identity(script: Script) -> str:

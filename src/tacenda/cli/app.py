@@ -12,6 +12,7 @@ from tacenda.cli import (
     auditing,
     demo,
     evaluating,
+    evidence,
     examples,
     fitting,
     ledgers,
@@ -68,6 +69,7 @@ app.command(short_help="Several algorithms at the same true epsilon.")(fitting.c
 app.command(short_help="Predict new records with a run's model.")(predicting.predict)
 app.command(short_help="How good a model is on labelled records.")(evaluating.evaluate)
 app.command(short_help="A model's coefficients, in original units.")(predicting.coefficients)
+app.command(short_help="Are the nodes alike? A private test.")(predicting.heterogeneity)
 app.command(short_help="The HTML report of a run, figures for papers.")(reports.report)
 app.command(short_help="Every method, and the verdict on its noise.")(lists.algorithms)
 app.command(short_help="Named data sets, and how to bring your own.")(lists.datasets)
@@ -75,6 +77,7 @@ app.command(short_help="From noise to (epsilon, delta).")(accounting.account)
 app.command(short_help="From (epsilon, delta) to noise.")(accounting.calibrate)
 app.command(short_help="What a budget achieves, before data is read.")(planning.plan)
 app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
+app.add_typer(evidence.app, name="evidence", short_help="What an officer signs and anybody checks.")
 app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")

@@ -88,6 +88,7 @@ def audit(
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
     ] = 1,
+    engine: flags.Engine = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A file that keeps the finished trials.")
     ] = None,
@@ -125,6 +126,7 @@ def audit(
         "--checkpoint": checkpoint,
         "--resume": resume or None,
         "--jobs": None if jobs == 1 else jobs,
+        "--engine": engine,
     }
     _refuse_others(only if one_run else {"--canaries": canaries, "--guesses": guesses}, one_run)
     problem, network = _scene(
@@ -157,6 +159,7 @@ def audit(
             records=FEW_RECORDS if records is None else records,
             dim=dim,
             jobs=jobs,
+            engine=engine or "loky",
             trials=TRIALS if trials is None else trials,
             checkpoint=checkpoint,
             resume=resume,

@@ -441,6 +441,9 @@ class Schema(_Part):
         The column to predict.
     node_column : str or None, default=None
         The column that names the holder of each record.
+    person : str or None, default=None
+        The column with the id of the person behind each record, where a person is to be the unit
+        of the guarantee. It is never a feature.
     missing : {"drop", "impute", "error"}, default="drop"
         "drop" leaves such records out, "impute" needs a public `impute` in every column,
         "error" refuses them.
@@ -468,6 +471,7 @@ class Schema(_Part):
     columns: tuple[Column, ...] = Field(min_length=1)
     label: Label
     node_column: str | None = None
+    person: str | None = None
     missing: Literal["drop", "impute", "error"] = "drop"
     missing_values: tuple[str, ...] = DEFAULT_MISSING
     row_norm: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -482,7 +486,17 @@ class Schema(_Part):
     @model_validator(mode="after")
     def _whole(self) -> Schema:
         names = [column.name for column in self.columns]
-        for role, used in (("label", self.label.name), ("node_column", self.node_column)):
+        roles = (
+            ("label", self.label.name),
+            ("node_column", self.node_column),
+            ("person", self.person),
+        )
+        if self.person is not None and self.person in (self.label.name, self.node_column):
+            raise ValueError(
+                f"person {self.person!r} must be a column of its own, not the label's or the "
+                "node's; name the column with the persons' ids"
+            )
+        for role, used in roles:
             if used in names:
                 raise ValueError(
                     f"{role} {used!r} must not be among the columns too; remove it there"
@@ -657,6 +671,8 @@ class Schema(_Part):
             64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
+        if self.person is None:
+            del fields["person"]
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
             without_usual(part)

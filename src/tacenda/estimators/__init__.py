@@ -17,6 +17,7 @@ from tacenda.estimators.regressors import (
     PrivateQuantileRegressor,
     PrivateRidge,
 )
+from tacenda.estimators.search import PrivateSearchCV
 from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakPrivacyWarning
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
     "PrivateRidge",
+    "PrivateSearchCV",
     "WeakPrivacyWarning",
     "load_model",
     "person_periods",

@@ -24,7 +24,7 @@ PARAMETERS = {
         Share of the l1 part of the penalty: 1 is the lasso, 0 is ridge.""",
     "threshold": """float, default=0.5
         The residual, in units of half the target range, beyond which the loss is linear.""",
-    "periods": """sequence of float, default=(1.0, 2.0, 3.0, 4.0, 5.0)
+    "periods": """sequence of float, default=(1,2,3,4,5)
         The end of each period, rising and above 0, declared from public knowledge in the unit of
         the times. The first begins at 0; what happens after the last is not looked at.""",
     "quantile": """float, default=0.5

@@ -34,6 +34,7 @@ from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
 from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder
 
 INTERCEPT = "intercept"
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
@@ -288,7 +289,10 @@ def coefficient_table(
                 f"inference is for models with one score, and this one has {len(coef)}; leave it "
                 "out."
             )
-        told = [replace(r, **f) for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)]
+        told = [
+            replace(r, **f)
+            for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)
+        ]
         rows, last = told[: len(rows)], told[len(rows) :]
         errors, notes = inference.method, [*inferred_notes(inference), *notes]
     rows.sort(key=lambda row: -abs(row.effect))
@@ -304,7 +308,7 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
     if not inference.failed:
         p[:tested] = inference.p_values()[:tested]
     both = (
-        inference.estimate,
+        np.where(inference.shown, inference.estimate, np.nan),
         inference.standard_error,
         inference.noise_error,
         low,
@@ -320,9 +324,9 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
 def inferred_notes(inference: Inference) -> list[str]:
     """What a reader of intervals and p-values must know, in sentences."""
     cost = inference.privacy
-    said = [] if cost is None else [
-        f"Asking for the intervals cost {cost_of(cost)} besides the run."
-    ]
+    said = (
+        [] if cost is None else [f"Asking for the intervals cost {cost_of(cost)} besides the run."]
+    )
     if inference.failed:
         said.append(
             "There are no p-values, since a condition does not hold: "
@@ -463,6 +467,12 @@ def run_coefficients(
         notes=[*_shortened(schema, factor), *_ratios(result)],
         inference=inference,
     )
+
+
+def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
+    """The intervals that were asked for and kept with a run of a folder, if any."""
+    path = folder.intervals_path(run)
+    return Inference.load(path) if path.is_file() else None
 
 
 def told_intervals(result: RunResult) -> Inference | None:

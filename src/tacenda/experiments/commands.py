@@ -29,6 +29,14 @@ Full = Annotated[
 Jobs = Annotated[
     int, typer.Option("--jobs", min=0, help="Processes side by side; 0 for all cores.")
 ]
+Where = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="Where the runs are carried out: loky (processes of this machine), dask://host:port, "
+        "ray://host:port, or ray (one on this machine).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OUT = Path("runs/experiments")
 
@@ -63,11 +71,13 @@ def run(
         typer.Option("--seeds", help="How many noise seeds instead of the size's own number."),
     ] = None,
     jobs: Jobs = 1,
+    engine: Where = "loky",
     out: Out = OUT,
     as_json: Json = False,
 ) -> None:
     """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso
     --full --jobs 2"""
+    from tacenda.engines import Engine
     from tacenda.errors import InputError
     from tacenda.experiments import player
     from tacenda.experiments.registry import EXPERIMENTS, by_name
@@ -80,7 +90,9 @@ def run(
     size = _size(quick, reduced, full, seeds)
     told: list[dict[str, Any]] = []
     for experiment in EXPERIMENTS.values() if everything else [by_name(n) for n in names or ()]:
-        rows = player.play(experiment, size, out, jobs=player.cores(jobs))
+        rows = player.play(
+            experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine)
+        )
         found = experiment.findings(rows)
         folder = player.folder_of(out, experiment, size)
         told.append(
@@ -124,9 +136,11 @@ def report(
         bool, typer.Option("--run", help="First make every run that is not stored yet.")
     ] = False,
     jobs: Jobs = 1,
+    engine: Where = "loky",
 ) -> None:
     """All stored results as one self-contained HTML file. Example: tacenda experiment report --full
     --run --jobs 2"""
+    from tacenda.engines import Engine
     from tacenda.experiments import headline as headline_table
     from tacenda.experiments import page, player, summary
     from tacenda.experiments.registry import EXPERIMENTS
@@ -134,7 +148,7 @@ def report(
     size = _size(quick, reduced, full, None)
     if missing:
         for experiment in EXPERIMENTS.values():
-            player.play(experiment, size, out, jobs=player.cores(jobs))
+            player.play(experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine))
     known = summary.stored_experiments(out, size)
     truths = headline_table.headlines()
     print(page.build(known, size, to or out / size.name / "report.html", truths))

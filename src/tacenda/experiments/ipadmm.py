@@ -480,7 +480,7 @@ def _batch_survives(found: list[Finding], rows: Rows) -> str:
         )
     ]
     first = (
-        f"Batches of {' and '.join(free)} of {sizes[0]} records cost no risk at equal true privacy"
+        f"Batches of {', '.join(free)} of {sizes[0]} records cost no risk at equal true privacy"
         if free
         else f"Batches cost risk at equal true privacy (of {sizes[0]} records)"
     )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tacenda.engines import LOCAL, Engine, run_calls
 from tacenda.errors import StateError
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.rows import Rows
@@ -23,7 +24,13 @@ def folder_of(out: Path, experiment: Experiment, size: Size) -> Path:
 
 
 def play(
-    experiment: Experiment, size: Size, out: Path = DEFAULT_OUT, *, jobs: int = 1, show: bool = True
+    experiment: Experiment,
+    size: Size,
+    out: Path = DEFAULT_OUT,
+    *,
+    jobs: int = 1,
+    show: bool = True,
+    engine: Engine | None = None,
 ) -> Rows:
     """All rows of the experiment; stored runs are read, the others are made and stored one by one.
 
@@ -37,8 +44,9 @@ def play(
     families: dict[str, list[Cell]] = {}
     for cell in missing:
         families.setdefault(cell.family(), []).append(cell)
-    if jobs > 1 and len(families) > 1:
-        _side_by_side(out, list(families.values()), jobs, report)
+    where = engine or Engine(LOCAL)
+    if missing and (not where.is_local or (jobs > 1 and len(families) > 1)):
+        _side_by_side(out, list(families.values()), where, jobs, report)
     else:
         for cell in missing:
             _store(out, cell)
@@ -87,14 +95,12 @@ def _store(out: Path, cell: Cell) -> None:
 
 
 def _side_by_side(
-    out: Path, families: list[list[Cell]], jobs: int, report: Callable[[int], None]
+    out: Path, families: list[list[Cell]], engine: Engine, jobs: int, report: Callable[[int], None]
 ) -> None:
     """One task per family, so that what its cells share is made once."""
-    from joblib import Parallel, delayed
-
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (delayed(_store_family)(out, cells, threads) for cells in families)
-    for done in Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)(work):
+    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
+    work = [(_store_family, out.resolve(), cells, threads) for cells in families]
+    for _, done in run_calls(engine, work, jobs, out):
         report(done)
 
 
@@ -103,7 +109,8 @@ def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
 
     numba.set_num_threads(min(threads, numba.get_num_threads()))
     for cell in cells:
-        _store(out, cell)
+        if not _path(out, cell.key()).is_file():  # a lost worker may have stored some
+            _store(out, cell)
     return len(cells)
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from tacenda._types import Array, Floats
 
-EDGES = 1.0  # least eigenvalue that counts as seen, in units of the noise's edge
+EDGES = 0.5  # least eigenvalue that counts as seen, in units of the noise's edge
 LEAST = 1e-10  # of the largest eigenvalue, where there is no noise
 LEAK = 0.05  # largest length of a coefficient's unit vector in the hidden directions
 HIGHER = math.sqrt(3.0) / 2  # of the remainder of a Newton step, for scores of normal shape
@@ -168,13 +168,7 @@ def one_step(found: Information) -> Estimate:
     least = float(e.min(initial=math.inf))
     short = 1.0 if seen.all() else (EDGES * edge / least if least > 0 else math.inf)
     return Estimate(
-        w - away,
-        sampling,
-        noise,
-        hidden,
-        int(np.sum(~seen)),
-        short,
-        _higher(found, away, noise, n),
+        w - away, sampling, noise, hidden, int(np.sum(~seen)), short, _higher(found, away, noise, n)
     )
 
 

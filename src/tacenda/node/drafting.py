@@ -18,9 +18,11 @@ from pydantic import ValidationError
 
 from tacenda.errors import InputError
 from tacenda.formats.text import from_toml
+from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity.contract import Contract, Member
 from tacenda.node.identity.contract_files import named_edges
 from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
+from tacenda.runtime.closing import EXACT
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
@@ -87,6 +89,8 @@ def draft(
     values["edges"] = edges or named_edges(graph or named or "ring", [m["name"] for m in members])
     values["authorities"] = list(dict.fromkeys(card["authority"] for card in cards))
     chosen = None
+    if values.get("evaluation") is not None and not leaves_open(values):
+        values.setdefault("finish_mixing", EXACT)
     if leaves_open(values):
         chosen = _planned(values)
         values = _with_choice(values, chosen)
@@ -94,7 +98,10 @@ def draft(
         values["algorithm"] = with_code(values["algorithm"])
     values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
     contract = Contract.build(values)
-    return Drafted(contract, make_plan(contract), chosen)
+    plan = make_plan(contract)
+    if contract.evaluation is not None:
+        closing_plan(contract)  # nothing is drafted that a node would refuse
+    return Drafted(contract, plan, chosen)
 
 
 def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
@@ -121,7 +128,13 @@ def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
     if schema.label.classes is not None:
         problem.setdefault("classes", list(schema.label.classes))
     problem.setdefault("loss", usual_loss(schema))
-    return {**terms, "problem": problem, "schema_hash": schema.hash()}
+    found = {**terms, "problem": problem, "schema_hash": schema.hash()}
+    label = schema.label
+    if isinstance(terms.get("evaluation"), dict) and label.classes is None:
+        scaled = label.scale_to is not None
+        low, high = (-1.0, 1.0) if scaled else (float(label.low or 0.0), float(label.high or 0.0))
+        found["evaluation"] = {"low": low, "high": high, **terms["evaluation"]}
+    return found
 
 
 def usual_loss(schema: Schema) -> str:
@@ -175,6 +188,7 @@ def _planned(values: dict[str, Any]) -> Plan:
             "privacy": privacy if asked == "all" else {**privacy, "coalition": asked},
             "algorithm": {"name": "ipadmm"},
             "rounds": 1 if rounds == AUTO else rounds,
+            "finish_mixing": EXACT,
         }
     )
     return plan_facts(

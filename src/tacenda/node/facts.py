@@ -80,6 +80,26 @@ class LastingSpending:
 
 
 @dataclass(frozen=True)
+class EvaluationFacts:
+    """The closing evaluation: what it may cost and has cost the held-out records, and what it
+    found, from released values only.
+
+    state: "after the training", "under way" or "done". records: of this member, held out. measures:
+    each with name, value, low, high and note; confidence: of their intervals.
+    """
+
+    state: str
+    records: int
+    account: str
+    spent: float
+    epsilon: float
+    delta: float
+    against: str
+    confidence: float
+    measures: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class NodeFacts:
     """Everything that a node tells about itself.
 
@@ -123,6 +143,7 @@ class NodeFacts:
     log: list[dict[str, Any]]
     stopped: str = ""
     to_do: str = ""
+    evaluation: EvaluationFacts | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -137,6 +158,8 @@ class NodeFacts:
         run, lasting = found["run"], found["lasting"]
         found["run"] = None if run is None else RunSpending(**run)
         found["lasting"] = None if lasting is None else LastingSpending(**lasting)
+        evaluation = found.get("evaluation")
+        found["evaluation"] = None if evaluation is None else EvaluationFacts(**evaluation)
         return cls(**found)
 
 

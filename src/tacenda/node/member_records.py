@@ -1,30 +1,75 @@
-"""A member's own records, read by the contract's schema into a problem with one node. Nothing of
-them is ever shown."""
+"""A member's own records, read by the contract's schema into problems with one node: those that are
+trained on, and those that are held out. Nothing of them is ever shown."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tacenda._types import Flags
 from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
+from tacenda.privacy.lasting.fingerprints import record_hashes
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.noise.held_out import keyed_positions
 from tacenda.problem.problem import Problem
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
 
 
+@dataclass(frozen=True, eq=False)
+class MemberRecords:
+    """A member's records: those that are trained on, and those that were held out for the
+    evaluation, where the contract has one. A record is on one side for ever."""
+
+    trained: Problem
+    held_out: Problem | None = None
+
+
 def read_records(
-    contract: Contract, member: str, schema: str | Path | Schema, data: Any
-) -> Problem:
-    """The records as a Problem with this member as its only node; every disagreement with the
-    contract is refused. schema: its file, or what `checked_schema` found in it."""
+    contract: Contract, member: str, schema: str | Path | Schema, data: Any, ledger: Path | None
+) -> MemberRecords:
+    """The records as problems with this member as their only node; every disagreement with the
+    contract is refused. schema: its file, or what `checked_schema` found in it. ledger: the
+    member's lasting ledger, whose secret key decides which records are held out; needed where the
+    contract has an evaluation."""
     from tacenda.data.encoding import encode
 
     if isinstance(schema, (str, Path)):
         schema = checked_schema(contract, schema)
     dataset = encode(schema, data, strict=True)
-    return problem_of(contract, member, dataset.X, dataset.y)
+    _check_size(contract, member, dataset.X.shape[0])
+    if contract.evaluation is None:
+        size = contract.member(member).size
+        return MemberRecords(problem_of(contract, size, dataset.X, dataset.y))
+    assert ledger is not None
+    kept = _held_out(contract, member, dataset.X, dataset.y, ledger)
+    sizes = (contract.trained_size(member), contract.held_out_size(member))
+    return MemberRecords(
+        *(
+            problem_of(contract, size, dataset.X[side], dataset.y[side])
+            for size, side in zip(sizes, (~kept, kept), strict=True)
+        )
+    )
+
+
+def _held_out(contract: Contract, member: str, x: Any, y: Any, ledger: Path) -> Flags:
+    """(n,) which records are held out: by their positions, or under add-remove each by a coin of
+    its own, under a key of the member's ledger; whatever their values, and the same in every
+    run."""
+    with LedgerStore(ledger) as store:
+        key = store.secret("records held out of training")
+    if contract.privacy.adjacency == "replace-one":
+        return keyed_positions(key, x.shape[0], contract.held_out_size(member))
+    from tacenda.data.holding_out import held_out_by_coin
+
+    assert contract.evaluation is not None
+    hashes = (one for block in record_hashes(x, np.asarray(y, "<f8"), key) for one in block)
+    return held_out_by_coin(hashes, contract.evaluation.held_out, key)
 
 
 def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
@@ -57,17 +102,20 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
     return schema
 
 
-def problem_of(contract: Contract, member: str, x: Any, y: Any) -> Problem:
-    """Encoded rows and label codes as the member's part of the problem."""
-    p, size = contract.problem, contract.member(member).size
-    counts_public = contract.privacy.adjacency == "replace-one"
-    if counts_public and x.shape[0] != size:
+def _check_size(contract: Contract, member: str, found: int) -> None:
+    size = contract.member(member).size
+    if contract.privacy.adjacency == "replace-one" and found != size:
         raise InputError(
             f"contract field members.{member}.size is {size}, "
             "but another number of usable records was found; "
             "under replace-one the number is public and must agree: "
             "correct the contract or the data."
         )
+
+
+def problem_of(contract: Contract, size: int, x: Any, y: Any) -> Problem:
+    """Encoded rows and label codes as a member's part of the problem; size: the public one."""
+    p = contract.problem
     return Problem(
         [(x, y)],
         loss=p.loss,

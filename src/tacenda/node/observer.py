@@ -3,6 +3,7 @@ folder, so that it can be read after the node has ended."""
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import threading
@@ -17,6 +18,7 @@ from tacenda.formats.files import write_json
 from tacenda.node import logs
 from tacenda.node.display import Display
 from tacenda.node.facts import (
+    EvaluationFacts,
     LastingSpending,
     NodeFacts,
     PeerFacts,
@@ -34,6 +36,8 @@ from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.words import against
 
 FILE = "status.json"
+EVALUATION_FILE = "evaluation.json"  # what the evaluation found, in the state folder
+EVALUATION_STATE = "evaluation"  # the folder in it with the closing run's own state
 WRITE_SECONDS = 2.0
 SLOW_SECONDS = 20.0  # between looks at the ledger and the certificate
 SPENDING_SHARE = 0.02  # of the time at most goes into composing what was spent so far
@@ -67,6 +71,9 @@ class Observer:
         self._folder, self._log = folder, log
         self._ledger: tuple[Path, str] | None = None
         self._run: RunSpending | None = None
+        self._closing: tuple[Contract, str] | None = None
+        self._evaluating = False
+        self._evaluation: EvaluationFacts | None = None
         self._lasting: LastingSpending | None = None
         self._expires = identity.certificate.not_valid_after_utc.timestamp()
         self._next_slow = self._next_spending = 0.0
@@ -74,6 +81,15 @@ class Observer:
         self._end: tuple[str, str, str] | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="tacenda-observer", daemon=True)
+
+    def held_out(self, plan: Any, account: str) -> None:
+        """The closing run that is to follow, and the account of its records."""
+        self._closing = (plan.contract, account)
+
+    def watch(self, display: Display, exchange: Any) -> None:
+        """Look at the closing run from now on."""
+        self._evaluating = True
+        self._display, self._endpoint, self._exchange = display, display.endpoint, exchange
 
     def account(self, ledger: Path, name: str) -> None:
         """Where the lasting spending of these records stands."""
@@ -126,6 +142,28 @@ class Observer:
 
     def _look_at_spending(self) -> None:
         self._run = run_spending(self._folder, self._contract)
+        if self._closing is not None:
+            self._evaluation = self._look_at_evaluation(*self._closing)
+
+    def _look_at_evaluation(self, closing: Contract, account: str) -> EvaluationFacts:
+        terms = self._contract.evaluation
+        assert terms is not None
+        spent = run_spending(self._folder / EVALUATION_STATE, closing)
+        path, measures = self._folder / EVALUATION_FILE, []
+        if path.is_file():
+            measures = list(json.loads(path.read_text("utf-8"))["measures"].values())
+        state = "under way" if self._evaluating else "after the training"
+        return EvaluationFacts(
+            state="done" if measures else state,
+            records=closing.member(self._identity.name).size,
+            account=account,
+            spent=spent.epsilon,
+            epsilon=spent.limit,
+            delta=spent.delta,
+            against=spent.against,
+            confidence=terms.confidence,
+            measures=measures,
+        )
 
     def _look_at_ledger(self) -> None:
         from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -165,7 +203,9 @@ class Observer:
         over = self._end is not None
         problems = [] if over else self._problems(peers, since_round, days, free)
         ready = not over and endpoint.started and days > 0
-        summary = display.line() if not over else f"{state} after round {display.done}"
+        said = "evaluation: " if self._evaluating else ""
+        ended = f"{state} after the evaluation" if said else f"{state} after round {display.done}"
+        summary = ended if over else f"{said}{display.line()}"
         return NodeFacts(
             member=display.name,
             title=self._contract.title,
@@ -203,6 +243,7 @@ class Observer:
             log=[log_entry(e) for e in logs.tail(self._folder / logs.FILE, LOG_LINES)],
             stopped=stopped,
             to_do=to_do,
+            evaluation=self._evaluation,
         )
 
     def _state(self) -> tuple[str, str, str]:

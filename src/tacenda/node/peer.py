@@ -48,7 +48,9 @@ class Peer:
         state: NodeState,
         exchange: Exchange,
         edges: EdgeKeys | None = None,
+        start: Array | None = None,
     ) -> None:
+        """start (dim,): the public model at which the run begins; zeros by default."""
         self._edges = edges
         self._plan = plan
         self._name = name
@@ -63,8 +65,10 @@ class Peer:
         self.ledger = NodeLedger(mine, plan.releases, plan.on_lattice, exchange.book)
         self._facts = plan.spec.facts.rows(at)
         door, scale = self._seat(plan.spec.topology)
-        start = np.zeros((1, plan.spec.facts.dim), plan.spec.row_type)
-        self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, start)
+        begin = np.zeros((1, plan.spec.facts.dim), plan.spec.row_type)
+        if start is not None:
+            begin[0] = start
+        self._host = Host(plan.spec, at, self._ask(mine), door, self.network, scale, begin)
         self._mixed: Array | None = None
         self._reached_radius: int | None = state.noted(REACHED_RADIUS)
 
@@ -307,7 +311,7 @@ class Peer:
             "federation": {"labels": graph["labels"], "edges": graph["edges"]},
             "problem": {
                 **plain["problem"],
-                "sizes": [contract.member(self._name).size],
+                "sizes": [contract.trained_size(self._name)],
                 "classes": contract.problem.classes,
                 "dtype": str(p.dtype),
             },

@@ -151,7 +151,7 @@ def facts_of(contract: Contract) -> Facts:
         classes=len(p.classes or ()),
         prefix="contract field problem.",
     )
-    sizes = np.array([m.size for m in contract.members], float)
+    sizes = np.array([contract.trained_size(name) for name in contract.names], float)
     return Facts(
         sizes,
         p.n_features * constants.n_outputs,

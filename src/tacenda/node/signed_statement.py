@@ -3,6 +3,9 @@ themselves, so that anybody can compose them again.
 
     state/statement.json    {"format", "body": {...}, "signature"}; the signature is over the body
                             in canonical JSON, behind a prefix that no other signature here has
+
+Where the contract has an evaluation, the body has a second statement, for the records that were
+held out. A record was either trained on or held out, so one of the two covers it, never their sum.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ FILE = "statement.json"
 FORMAT = "tacenda-signed-statement-1"
 _PREFIX = b"tacenda privacy statement v1\0"
 ROUNDING = 1e-9
+COVERS = (
+    "each record is covered by one of the two: it was trained on, or held out for the evaluation, "
+    "never both"
+)
 
 
 @dataclass(frozen=True)
@@ -36,12 +43,18 @@ class SignedStatement:
     contract: str
     signed_at: str
     statement: Statement
+    evaluation: Statement | None = None
 
 
 def write_statement(
-    folder: Path, statement: Statement, contract: Contract, identity: Identity
+    folder: Path,
+    statement: Statement,
+    contract: Contract,
+    identity: Identity,
+    evaluation: tuple[str, Statement] | None = None,
 ) -> Path:
-    """Sign what was spent, and write it into the state folder."""
+    """Sign what was spent, and write it into the state folder. evaluation: the digest of the model
+    that was evaluated, and what the held-out records lost by it."""
     body: dict[str, Any] = {
         "member": identity.name,
         "title": contract.title,
@@ -51,6 +64,14 @@ def write_statement(
         "signed_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "privacy": strict(statement.to_plain()),
     }
+    if evaluation is not None:
+        body["records"] = contract.trained_size(identity.name)
+        body["evaluation"] = {
+            "model": evaluation[0],
+            "records": contract.held_out_size(identity.name),
+            "covers": COVERS,
+            "privacy": strict(evaluation[1].to_plain()),
+        }
     signature = identity.sign_text(_text(body))
     values = {"format": FORMAT, "body": body, "signature": signature}
     return write_json(folder / FILE, values)
@@ -76,6 +97,25 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
     for field, agreed in (("title", contract.title), ("run", contract.run_id())):
         if body.get(field) != agreed:
             raise StateError(f"{path} states another {field} than the contract.")
+    terms = contract.privacy
+    statement = _composed(path, body, terms.delta, terms.adjacency)
+    evaluation = None
+    if contract.evaluation is not None and "evaluation" in body:
+        found = body["evaluation"] if isinstance(body["evaluation"], dict) else {}
+        delta = contract.evaluation.delta or terms.delta
+        evaluation = _composed(path, found, delta, terms.adjacency)
+    return SignedStatement(
+        member,
+        str(body["title"]),
+        str(body["contract"]),
+        str(body["signed_at"]),
+        statement,
+        evaluation,
+    )
+
+
+def _composed(path: str | Path, body: dict[str, Any], delta: float, adjacency: str) -> Statement:
+    """The statement in it, composed again from its charges."""
     try:
         statement = Statement.from_plain(body["privacy"])
         stated = float(body["privacy"]["epsilon"])
@@ -86,19 +126,16 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
             f"{path} states epsilon {stated:.6g}, but its own charges compose to "
             f"{statement.epsilon:.6g}; the member's program may have been changed."
         )
-    terms = contract.privacy
     for field, said, wanted in (
-        ("delta", statement.delta, terms.delta),
-        ("adjacency", statement.adjacency, terms.adjacency),
+        ("delta", statement.delta, delta),
+        ("adjacency", statement.adjacency, adjacency),
     ):
         if said != wanted:
             raise StateError(
                 f"{path} states its epsilon for {field} {said}, and the contract has {wanted}; "
                 "the member's program may have been changed."
             )
-    return SignedStatement(
-        member, str(body["title"]), str(body["contract"]), str(body["signed_at"]), statement
-    )
+    return statement
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:

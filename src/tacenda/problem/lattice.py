@@ -68,8 +68,10 @@ class LatticeQueries(Queries):
         noise: Any,
         grid: float,
         common: bool = False,
+        *,
+        at: Array | None = None,
     ) -> None:
-        super().__init__(store, counts, nodes, facts, noise)
+        super().__init__(store, counts, nodes, facts, noise, at=at)
         self._grid, self._common = grid, common
 
     def gradient(

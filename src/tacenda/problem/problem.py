@@ -411,7 +411,8 @@ class Problem:
             The problem with one node. Its records are private as before.
         """
         declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
-        found = self._part(slice(0, len(self.store.labels)), declared)
+        count = len(self.store.labels)
+        found = self._part(slice(0, count), np.array([0, count]), declared)
         found.records_per_person = self.records_per_person * self.members_per_person
         found.members_per_person = 1
         return found
@@ -429,9 +430,29 @@ class Problem:
         Problem
             The problem with one node.
         """
-        a, b = (int(k) for k in self.store.offsets[position : position + 2])
+        return self.of_nodes([position])
+
+    def of_nodes(self, positions: ArrayLike) -> Problem:
+        """Some nodes' records, as a problem of those nodes; a copy, where they are not consecutive.
+
+        Parameters
+        ----------
+        positions : array_like of int
+            Positions of the nodes, in the order that the new problem has them in.
+
+        Returns
+        -------
+        Problem
+            The problem with these nodes.
+        """
+        at, before = np.asarray(positions, np.int64), self.store.offsets
+        counts = self.sizes[at]
+        offsets = np.concatenate([np.zeros(1, before.dtype), np.cumsum(counts)])
+        records: slice | Ints = slice(int(before[at[0]]), int(before[at[-1] + 1]))
+        if not np.array_equal(at, np.arange(at[0], at[0] + len(at))):
+            records = np.arange(offsets[-1]) + np.repeat(before[at] - offsets[:-1], counts)
         sizes = self.public_sizes
-        return self._part(slice(a, b), None if sizes is None else sizes[position : position + 1])
+        return self._part(records, offsets, None if sizes is None else sizes[at])
 
     def with_one_feature(self, position: int | None) -> Problem:
         """The records with one of their features only.
@@ -464,18 +485,23 @@ class Problem:
         found.dtype = column.dtype
         return found
 
-    def _part(self, records: slice, public_sizes: Floats | None) -> Problem:
+    def _part(self, records: slice | Ints, offsets: Ints, public_sizes: Floats | None) -> Problem:
         rows: Any = self.store.rows
         if isinstance(rows, tuple):
             values, indices, starts = rows
-            starts = starts[records.start : records.stop + 1]
-            kept = slice(int(starts[0]), int(starts[-1]))
-            rows = (values[kept], indices[kept], starts - starts[0])
+            lengths = np.diff(starts)[records]
+            found_starts = np.concatenate([starts[:1] * 0, np.cumsum(lengths, dtype=starts.dtype)])
+            if isinstance(records, slice):
+                kept: Any = slice(int(starts[records.start]), int(starts[records.stop]))
+            else:
+                shift = starts[:-1][records] - found_starts[:-1]
+                kept = np.arange(found_starts[-1]) + np.repeat(shift, lengths)
+            rows = (values[kept], indices[kept], found_starts)
         else:
             rows = rows[records]
         found = copy.copy(self)
         found.node_labels, found.partition = None, None
-        offsets = np.array([0, records.stop - records.start], self.store.offsets.dtype)
+        offsets = offsets.astype(self.store.offsets.dtype, copy=False)
         found.sizes, found.public_sizes = np.diff(offsets), public_sizes
         found._persons = None if self._persons is None else self._persons[records]
         weights = None if self.store.weights is None else self.store.weights[records]

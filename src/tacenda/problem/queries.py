@@ -112,13 +112,21 @@ class Answers(Protocol):
 
 
 class Queries:
-    """Answers from the records of the nodes at positions `nodes` (b,)."""
+    """Answers from the records of the nodes at positions `nodes` (b,); at (b,): their places in
+    the store, the same by default, where it holds the records of some nodes only."""
 
     def __init__(
-        self, store: Kernels, counts: Array, nodes: Array, facts: Facts, noise: NoiseSource
+        self,
+        store: Kernels,
+        counts: Array,
+        nodes: Array,
+        facts: Facts,
+        noise: NoiseSource,
+        *,
+        at: Array | None = None,
     ) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
-        self._at = nodes  # positions in the store, which mapped records have their own of
+        self._at = nodes if at is None else at  # mapped records have places of their own too
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}

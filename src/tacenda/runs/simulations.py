@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,12 +15,15 @@ from tacenda.config.choice import choices as choices_of
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
-from tacenda.errors import StateError
+from tacenda.engines import Engine, run_calls
+from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
+from tacenda.runtime.progress import Progress
+from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
@@ -57,16 +59,28 @@ def simulate_all(
     timing: Timing,
     *,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> list[Simulated]:
-    """All runs of the configuration, in order;
-    those whose results already lie in the folder are not repeated."""
+    """All runs of the configuration, in order; those whose results already lie in the folder are
+    not repeated. Over several ranks, which share every run, only rank 0 has the list."""
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
-    jobs = _jobs(config, private, choices, len(tasks))
-    if jobs == 1:
+    engine = Engine.parse(config.run.engine)
+    if ranks.size > 1 and not engine.is_local:
+        raise InputError(
+            f"run.engine must be left out under mpiexec, where the {ranks.size} ranks share each "
+            f"run, not {config.run.engine!r}."
+        )
+    jobs = _jobs(config, private, choices, len(tasks)) if ranks.size == 1 else 1
+    if jobs == 1 and engine.is_local:
         each = [(choices[k], seed) for k, seed in tasks]
+        if ranks.size > 1:
+            for choice, seed in each:
+                _together(config, private, choice, seed, folder, timing, progress, ranks)
+        if not ranks.root:
+            return []
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
     with timing.part(ROUNDS):
-        return list(_elsewhere(config, choices, folder, tasks, jobs))
+        return _elsewhere(config, choices, folder, tasks, engine, jobs, progress)
 
 
 def _elsewhere(
@@ -74,22 +88,24 @@ def _elsewhere(
     choices: list[Choice],
     folder: RunFolder,
     tasks: list[tuple[int, int]],
+    engine: Engine,
     jobs: int,
-) -> Iterator[Simulated]:
-    """In several processes."""
-    from joblib import Parallel, delayed
-
-    plain = config.to_plain()
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    work = (
-        delayed(_simulate_elsewhere)(plain, str(folder.path), choices[k], seed, threads)
-        for k, seed in tasks
-    )
-    for (k, seed), measured in zip(
-        tasks, Parallel(n_jobs=jobs, return_as="generator")(work), strict=True
-    ):
-        run = f"{choices[k].label}-{seed}"
-        yield Simulated(run, choices[k].label, seed, load(folder.result_path(run)), measured)
+    progress: str | bool,
+) -> list[Simulated]:
+    """In other processes, of this machine or of a cluster."""
+    plain, path = config.to_plain(), str(folder.path.resolve())
+    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
+    work = [(_simulate_elsewhere, plain, path, choices[k], seed, threads) for k, seed in tasks]
+    measured: dict[int, dict[str, Any]] = {}
+    with Progress(progress, f"{len(work)} runs on {engine}", len(work)) as show:
+        for position, found in run_calls(engine, work, jobs, path):
+            measured[position] = found
+            show(len(measured))
+    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+    return [
+        Simulated(*run, load(folder.result_path(run[0])), measured[position])
+        for position, run in enumerate(runs)
+    ]
 
 
 def _simulate_elsewhere(
@@ -114,6 +130,49 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
+def _together(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    timing: Timing,
+    progress: str | bool,
+    ranks: Ranks,
+) -> None:
+    """One run by all ranks, unless its result lies in the folder already; rank 0 writes it."""
+    run = f"{choice.label}-{seed}"
+    if ranks.by_root(folder.result_path(run).is_file, "looking into the run folder"):
+        return
+    result = _timed(config, private, choice, seed, folder, timing, progress, ranks)
+    ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
+
+
+def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
+    folder.save(run, result)
+
+
+def _timed(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    timing: Timing,
+    progress: str | bool,
+    ranks: Ranks = ALONE,
+) -> RunResult:
+    """One run, with where its time went."""
+    begin = time.perf_counter()
+    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    whole = time.perf_counter() - begin
+    rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
+    timing.add(ROUNDS, rounds)
+    timing.add(MEASURING, result.measuring)
+    timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+    return result
+
+
 def _finished(
     config: RunConfig,
     private: PrivateRun,
@@ -129,13 +188,7 @@ def _finished(
         with timing.part(READING):
             result = load(finished)
     else:
-        begin = time.perf_counter()
-        result = _simulate(config, private, choice, seed, folder, progress)
-        whole = time.perf_counter() - begin
-        rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
-        timing.add(ROUNDS, rounds)
-        timing.add(MEASURING, result.measuring)
-        timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+        result = _timed(config, private, choice, seed, folder, timing, progress)
     if result.models.size != private.problem.n_nodes * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
@@ -162,6 +215,7 @@ def _simulate(
     seed: int,
     folder: RunFolder,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> RunResult:
     settings = config.run
     every = (
@@ -194,6 +248,7 @@ def _simulate(
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
+        transport=ranks,
     )
 
 

@@ -16,23 +16,26 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
 
 
 @njit(**OPTIONS)
-def weighted_sums(indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) -> None:
-    """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this
-    order; out (b, d)."""
-    zero = out.dtype.type(0)
-    for i in range(out.shape[0]):
+def weighted_sums(
+    nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, halo: Any, out: Any
+) -> None:
+    """out[i] = sum over k of weights[k] row(columns[k]), k = indptr[i] .. indptr[i+1] - 1 in this
+    order, for i in `nodes`; out (b, d). The columns number [rows, halo]."""
+    zero, here = out.dtype.type(0), rows.shape[0]
+    for i in nodes:
         mine, first, last = out[i], indptr[i], indptr[i + 1]
         if (last - first) % 2 == 1:
-            weight, row = weights[first], rows[columns[first]]
+            weight, at = weights[first], columns[first]
+            row = rows[at] if at < here else halo[at - here]
             for j in range(mine.shape[0]):
                 mine[j] = zero + weight * row[j]  # as if it had begun at zero, where -0 becomes 0
         else:
             mine[:] = 0
         for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
-            weight = weights[k]
-            row = rows[columns[k]]
-            other = weights[k + 1]
-            next_row = rows[columns[k + 1]]
+            weight, other = weights[k], weights[k + 1]
+            at, then = columns[k], columns[k + 1]
+            row = rows[at] if at < here else halo[at - here]
+            next_row = rows[then] if then < here else halo[then - here]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 

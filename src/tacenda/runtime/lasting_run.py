@@ -14,9 +14,11 @@ from tacenda.content import content_hash
 from tacenda.errors import BudgetError, LedgerWarning
 from tacenda.privacy.accounting.events import Event, Gaussian, merged
 from tacenda.privacy.lasting.accounts import Account
+from tacenda.privacy.lasting.fingerprints import Marks, joined_marks, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.problem.problem import Problem
+from tacenda.runtime.held import Held
 
 NOTHING_HIDDEN = Gaussian(0.0)  # a release without noise
 
@@ -38,7 +40,7 @@ class LastingRun:
         self,
         path: str | Path,
         dataset: str | None,
-        problem: Problem,
+        held: Held,
         name: str,
         identity: dict[str, Any],
         reserved: Charges | None,
@@ -48,21 +50,63 @@ class LastingRun:
         self._ahead: list[Event] = [
             charge.worst() for charge, count in reserved or () for _ in range(count)
         ]
-        self._made = 0
-        self._store = LedgerStore(path)
+        self._made, self._ranks = 0, held.ranks
+        self._file: LedgerStore | None = None
+        self._ranks.agreed(lambda: self._open(path), "opening the ledger")
         try:
-            account = account_of(self._store, problem, dataset)
-            for note in account.notes:
-                warnings.warn(note, LedgerWarning, stacklevel=5)
-            self.dataset = account.name
-            self._ended = any(
-                row["run"] == self.run and not row["open"] for row in self._store.runs()
+            marks = self._marks(held)
+            self._ranks.agreed(
+                lambda: self._enter(held, marks, dataset, name, relation, reserved is not None),
+                "opening the run in the ledger",
             )
-            if not self._ended:
-                self._begin(name, relation, reserved is not None)
         except BaseException:
-            self._store.close()
+            self._shut()
             raise
+
+    @property
+    def _store(self) -> LedgerStore:
+        assert self._file is not None
+        return self._file
+
+    def _open(self, path: str | Path) -> None:
+        """The file is the root's alone."""
+        if self._ranks.root:
+            self._file = LedgerStore(path)
+
+    def _shut(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _marks(self, held: Held) -> Marks | None:
+        """Of the records of all ranks, where no process has all of them."""
+        if held.whole is not None:
+            return None
+        key = self._ranks.by_root(lambda: self._store.salt, "reading the ledger")
+        table = held.problem.store
+        return joined_marks(self._ranks.each(marks_of(table.rows, table.labels, key)))
+
+    def _enter(
+        self,
+        held: Held,
+        marks: Marks | None,
+        dataset: str | None,
+        name: str,
+        relation: str,
+        private: bool,
+    ) -> None:
+        if not self._ranks.root:
+            return
+        if held.whole is not None:
+            account = account_of(self._store, held.whole, dataset)
+        else:
+            assert marks is not None
+            account = self._store.account_of_marks(marks, dataset)
+        for note in account.notes:
+            warnings.warn(note, LedgerWarning, stacklevel=8)
+        self.dataset = account.name
+        self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs())
+        if not self._ended:
+            self._begin(name, relation, private)
 
     def _begin(self, name: str, relation: str, private: bool) -> None:
         budget = self._store.budget(self.dataset)
@@ -84,8 +128,13 @@ class LastingRun:
             self._store.charge(self.run, "not private", NOTHING_HIDDEN)
 
     def charge(self, turn: int, call: int, charge: Charge) -> None:
-        """Book the next release at its worst node's cost; the same place is booked once."""
-        self._store.charge(self.run, (turn, call), self._ahead[self._made])
+        """Book the next release at its worst node's cost; the same place is booked once. No rank
+        draws before the root has booked it."""
+        event = self._ahead[self._made]
+        self._ranks.agreed(
+            lambda: self._store.charge(self.run, (turn, call), event) if self._ranks.root else None,
+            "charging the ledger",
+        )
         self._made += 1
 
     def skip(self, made: int) -> None:
@@ -94,9 +143,9 @@ class LastingRun:
 
     def close(self) -> None:
         """End the run: what was reserved and never released is given back."""
-        if not self._ended:
-            self._store.close_run(self.run)
-        self._store.close()
+        if self._file is not None and not self._ended:
+            self._file.close_run(self.run)
+        self._shut()
 
 
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:

@@ -1,5 +1,5 @@
-"""All hosts of a run in this process: one block with all nodes,
-or several that hand each other their rows."""
+"""The hosts of a run in this process: one block with all nodes, several that hand each other their
+rows, or one of the blocks of a run on several ranks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
 from tacenda.problem.lattice import LatticeQueries
-from tacenda.problem.problem import Problem
 from tacenda.problem.queries import Queries
 from tacenda.runtime.closing import Finish
+from tacenda.runtime.held import Held
 from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag
+from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag, Transport
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
@@ -33,28 +33,34 @@ def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise 
 
 
 class LocalHosts:
-    """One host for each of `parts`, the node positions of each block;
-    `start` (n, d) is where all begin."""
+    """One host for each block whose nodes are `held` here; `start` (n, d) is where all begin."""
 
     def __init__(
         self,
         spec: RunSpec,
-        problem: Problem,
-        parts: list[Array],
+        held: Held,
         noise: NoiseSource,
         start: Array,
         witness: Witness | None = None,
     ) -> None:
-        self._spec, self._parts, self._store = spec, parts, problem.store
+        problem, parts, ranks = held.problem, held.parts, held.ranks
+        self._spec, self._held, self._ranks, self._store = spec, held, ranks, problem.store
+        several = ranks.size > 1
+        blocks = [ranks.rank] if several else range(len(parts))
+        self._parts = [parts[k] for k in blocks]  # of the blocks here
         # What an earlier run left there must not show
         self._store.restore_solver_state({"ridges": np.zeros(0)})
-        self._meeting = InProcess() if len(parts) > 1 else None
+        self._meeting = InProcess() if len(self._parts) > 1 else None
         self._threads = ThreadPoolExecutor(len(parts)) if self._meeting else None
         self._ledgers: list[Ledger] = []
         self._networks: list[Network] = []
         self._hosts: list[Host] = []
-        for k, part in enumerate(parts):
-            transport = NoTransport() if self._meeting is None else InProcessEnd(self._meeting, k)
+        for k, part in zip(blocks, self._parts, strict=True):
+            transport: Transport = NoTransport()
+            if several:
+                transport = ranks.end()
+            elif self._meeting is not None:
+                transport = InProcessEnd(self._meeting, k)
             network = Network(
                 spec.topology,
                 parts,
@@ -71,10 +77,15 @@ class LocalHosts:
                 else (found.plan.rows(part), found.reserved.rows(part))
             )
             # Every block makes the same releases: one tells of them
-            ledger = Ledger(reserved, witness if k == 0 else None)
-            own = (problem.store, problem.sizes, part, spec.facts.rows(part), noise)
+            ledger = Ledger(reserved, witness if several or k == 0 else None)
+            own = (problem.store, held.sizes, part, spec.facts.rows(part), noise)
+            at = np.arange(len(part)) if several else part  # places in the store
             grid = None if plan is None else plan.grid
-            queries = Queries(*own) if grid is None else LatticeQueries(*own, grid, common=True)
+            queries = (
+                Queries(*own, at=at)
+                if grid is None
+                else LatticeQueries(*own, grid, common=True, at=at)
+            )
             door = Door(
                 part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
             )
@@ -83,11 +94,25 @@ class LocalHosts:
             self._hosts.append(
                 Host(spec, part, queries, door, network, plan, start[part].astype(spec.row_type))
             )
+        self.converged = self._agree(False)
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""
-        self._each(lambda k: self._hosts[k].step(turn))
-        if any(network.reached_radius is not None for network in self._networks):
+        try:
+            self._each(lambda k: self._hosts[k].step(turn))
+        except Exception as error:
+            self._ranks.stop(error, f"in round {turn}")
+            raise
+        reached = any(network.reached_radius is not None for network in self._networks)
+        self.converged = self._agree(reached)
+
+    def _agree(self, reached: bool) -> bool:
+        """Whether a run without privacy has come to its end before its last round; an error where
+        a message has reached the radius, wherever that was."""
+        known = self._spec.privacy is None
+        ends = known and self._spec.algorithm.finished(self._hosts[0].state)
+        reached_anywhere, converged = self._ranks.most(reached, ends)
+        if reached_anywhere:
             # There are no liars here: a message at the radius means settings that diverge. Seen
             # from released values only.
             raise InputError(
@@ -95,6 +120,7 @@ class LocalHosts:
                 "the run diverges. Use a larger proximal weight or penalty, or a smaller step; "
                 "or declare a larger Problem(radius=...), if such numbers are meant."
             )
+        return bool(converged)
 
     def _each(self, work: Callable[[int], Any]) -> list[Any]:
         """work(k) of every block: one after the other where they meet, so that compiled kernels
@@ -124,12 +150,6 @@ class LocalHosts:
         """(n, d) each node's newest model."""
         return self._whole([host.last() for host in self._hosts])
 
-    @property
-    def converged(self) -> bool:
-        """Whether a run without privacy has come to its end before its last round."""
-        known = self._spec.privacy is None
-        return known and self._spec.algorithm.finished(self._hosts[0].state)
-
     def released(self) -> dict[str, Array]:
         """What the algorithm leaves beside the models; the same at every node."""
         return self._spec.algorithm.released(self._hosts[0].state)
@@ -158,24 +178,34 @@ class LocalHosts:
 
     def charges(self) -> Charges:
         """What was charged to each node; every block made the same releases in the same order."""
-        if len(self._parts) == 1 and np.array_equal(
-            self._parts[0], np.arange(self._spec.topology.n)
+        if (
+            self._ranks.size == 1
+            and len(self._parts) == 1
+            and np.array_equal(self._parts[0], np.arange(self._spec.topology.n))
         ):
             return self._ledgers[0].charges
-        joined = Charges()
-        for same in zip(*(ledger.charges.each() for ledger in self._ledgers), strict=True):
+        # Blocks may count as equal what others do not: the ends of all counts cut all of them
+        ends = [np.cumsum([count for _, count in one.charges], dtype=int) for one in self._ledgers]
+        cuts = np.unique(np.concatenate([e for some in self._ranks.each(ends) for e in some]))
+        joined, before = Charges(), 0
+        for end in cuts.tolist():
+            same = [
+                [charge for charge, _ in one.charges][int(np.searchsorted(mine, end))]
+                for one, mine in zip(self._ledgers, ends, strict=True)
+            ]
             values = {
                 name: self._whole([charge.parameters[name] for charge in same])
                 for name in same[0].parameters
             }
-            joined.add(Charge(same[0].kind, values))
+            joined.add(Charge(same[0].kind, values), end - before)
+            before = end
         return joined
 
     def traffic(self) -> tuple[int, int]:
         """Messages and bytes sent by all nodes."""
-        return sum(n.traffic.messages for n in self._networks), sum(
-            n.traffic.bytes for n in self._networks
-        )
+        own = [(n.traffic.messages, n.traffic.bytes) for n in self._networks]
+        messages, size = self._ranks.total(np.array(own, np.int64).sum(axis=0))
+        return int(messages), int(size)
 
     def save(self) -> dict[str, Array]:
         """State, running average and solver anchors of all nodes, in the graph's order."""
@@ -184,10 +214,10 @@ class LocalHosts:
             name: rows if is_common(name) else self._whole([s[name] for s in saved])
             for name, rows in saved[0].items()
         }
-        return {
-            **arrays,
-            **{f"solver.{name}": values for name, values in self._store.solver_state().items()},
-        }
+        solver = self._store.solver_state()
+        if self._ranks.size > 1 and len(solver["ridges"]):
+            solver = {name: self._held.gathered(rows) for name, rows in solver.items()}
+        return {**arrays, **{f"solver.{name}": values for name, values in solver.items()}}
 
     def restore(self, arrays: dict[str, Array], charges: Charges) -> None:
         """Go on from what `save` gave."""
@@ -199,12 +229,16 @@ class LocalHosts:
             }
             host.restore(own)
             ledger.restore(charges.rows(part))
-        self._store.restore_solver_state(
-            {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
-        )
+        solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
+        if self._ranks.size > 1 and len(solver["ridges"]):
+            solver = {name: rows[self._held.here] for name, rows in solver.items()}
+        self._store.restore_solver_state(solver)
+        self.converged = self._agree(False)
 
     def _whole(self, rows: list[Array]) -> Array:
         n = self._spec.topology.n
+        if self._ranks.size > 1:
+            return self._held.gathered(rows[0])
         if len(rows) == 1 and len(self._parts[0]) == n:
             return rows[0]
         whole = np.empty((n, *rows[0].shape[1:]), rows[0].dtype)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tacenda.runtime import checkpoint
 from tacenda.runtime.interrupt import BetweenRounds
+from tacenda.runtime.ranks import ALONE, Ranks
 
 # (rounds done, Ctrl-C was asked for) -> True to stop the run here
 Observer = Callable[[int, bool], bool | None]
@@ -16,16 +17,21 @@ SAVE_SECONDS = 5.0
 
 
 def drive(
-    step: Callable[[int], None], done: int, rounds: int, observers: Sequence[Observer]
+    step: Callable[[int], None],
+    done: int,
+    rounds: int,
+    observers: Sequence[Observer],
+    ranks: Ranks = ALONE,
 ) -> int:
     """step(t) for t = done + 1 .. rounds, all observers told after each round; the number of rounds
-    done in the end."""
+    done in the end. Ctrl-C in one process of the run stops all after the same round."""
     with BetweenRounds() as interrupt:
         while done < rounds:
             step(done + 1)
             done += 1
-            stops = [observer(done, interrupt.asked) for observer in observers]
-            if interrupt.asked:
+            asked = bool(ranks.most(interrupt.asked)[0])
+            stops = [observer(done, asked) for observer in observers]
+            if asked:
                 raise KeyboardInterrupt(f"stopped after round {done} of {rounds}")
             if any(stops):
                 break
@@ -33,16 +39,23 @@ def drive(
 
 
 class Checkpointer:
-    """An observer that keeps a checkpoint file up to date:
-    every few seconds, and when Ctrl-C was asked for."""
+    """An observer that keeps a checkpoint file up to date: every few seconds by the root's clock,
+    and when Ctrl-C was asked for. The root writes it, with the state of all."""
 
-    def __init__(self, path: Path, saved: Callable[[], checkpoint.Saved]) -> None:
-        self._path, self._saved, self._last = path, saved, time.monotonic()
+    def __init__(
+        self, path: Path, saved: Callable[[], checkpoint.Saved], ranks: Ranks = ALONE
+    ) -> None:
+        self._path, self._saved, self._ranks = path, saved, ranks
+        self._last = time.monotonic()
 
     def __call__(self, done: int, asked: bool) -> None:
-        if asked or time.monotonic() - self._last > SAVE_SECONDS:
+        late = self._ranks.root and time.monotonic() - self._last > SAVE_SECONDS
+        if asked or self._ranks.most(late)[0]:
             self.write()
 
     def write(self) -> None:
-        checkpoint.write(self._path, self._saved())
+        saved, root = self._saved(), self._ranks.root
+        self._ranks.agreed(
+            lambda: checkpoint.write(self._path, saved) if root else None, "writing the checkpoint"
+        )
         self._last = time.monotonic()

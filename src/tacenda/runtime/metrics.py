@@ -37,13 +37,14 @@ from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.problem import Problem
+from tacenda.runtime.held import Held
 
 
 @dataclass
 class Snapshot:
     """The nodes' models (n, d) at one moment, with what is needed to judge them."""
 
-    problem: Problem
+    held: Held
     topology: Topology
     models: Array
     reference: Array | None
@@ -55,27 +56,27 @@ class Snapshot:
     def average(self) -> Array:
         return np.asarray(self.models.mean(axis=0, dtype=float))
 
+    @property
+    def problem(self) -> Problem:
+        """The problem of the nodes here: what all nodes' have in common."""
+        return self.held.problem
+
     @cached_property
     def objective(self) -> float:
-        return float(self.problem.objective(self.average))
+        return self.held.objective(self.average)
 
     @cached_property
     def node_objectives(self) -> Array:
-        return np.asarray(self.problem.objective(self.models))
+        return self.held.objectives(np.asarray(self.models, float))
 
     @cached_property
     def node_accuracies(self) -> Array:
-        return np.asarray(self.problem.accuracy(self.models))
+        return self.held.accuracies(np.asarray(self.models, float))
 
     @cached_property
     def own_accuracies(self) -> Array:
         """(n,) the share of its own records that each node's own model classifies correctly."""
-        store = self.problem.store
-        found = np.empty(len(self.models))
-        for i, (a, b) in enumerate(zip(store.offsets[:-1], store.offsets[1:], strict=True)):
-            scores = store.scores(int(a), int(b), self.models[i])
-            found[i] = np.mean(store.right(scores, store.labels[a:b]))
-        return found
+        return self.held.own_accuracies(self.models)
 
     @cached_property
     def test_scores(self) -> tuple[Array, Array]:
@@ -102,7 +103,7 @@ def encode_like(problem: Problem, labels: Any) -> Array:
 
 
 def _suboptimality(s: Snapshot) -> float:
-    lowest = float(s.problem.objective(_reference(s))) if s.lowest is None else s.lowest
+    lowest = s.held.objective(_reference(s)) if s.lowest is None else s.lowest
     return s.objective - lowest
 
 
@@ -139,15 +140,15 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "suboptimality": _suboptimality,
     "node_objective": lambda s: float(s.node_objectives.mean()),
     "worst_objective": lambda s: float(s.node_objectives.max()),
-    "local_objective": lambda s: float(np.mean(s.problem.local_objectives(s.models))),
-    "loss": lambda s: float(s.problem.loss_of(s.average)),
-    "accuracy": lambda s: float(s.problem.accuracy(s.average)),
-    "misclassification": lambda s: 1.0 - float(s.problem.accuracy(s.average)),
+    "local_objective": lambda s: float(np.mean(s.held.own_objectives(s.models))),
+    "loss": lambda s: s.held.loss(s.average),
+    "accuracy": lambda s: s.held.accuracy(s.average),
+    "misclassification": lambda s: 1.0 - s.held.accuracy(s.average),
     "node_accuracy": lambda s: float(s.node_accuracies.mean()),
     "worst_accuracy": lambda s: float(s.node_accuracies.min()),
-    "node_loss": lambda s: float(np.mean(s.problem.loss_of(s.models))),
+    "node_loss": lambda s: float(np.mean(s.held.losses(np.asarray(s.models, float)))),
     "node_misclassification": lambda s: 1.0 - float(s.node_accuracies.mean()),
-    "own_loss": lambda s: float(np.mean(s.problem.local_losses(s.models))),
+    "own_loss": lambda s: float(np.mean(s.held.own_losses(s.models))),
     "own_misclassification": lambda s: 1.0 - float(s.own_accuracies.mean()),
     "test_loss": lambda s: float(np.mean(s.problem.loss.value(*s.test_scores))),
     "test_accuracy": _test_accuracy,

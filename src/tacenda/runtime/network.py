@@ -17,7 +17,7 @@ from tacenda.graph.varying import Varying
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
 from tacenda.runtime.branches import Branches
-from tacenda.runtime.transport import Tag, Transport
+from tacenda.runtime.transport import Overlapping, Tag, Transport
 
 
 def placement(n: int, blocks: int | Any) -> list[Array]:
@@ -54,13 +54,16 @@ class Traffic:
     bytes: int = 0
 
 
+Matrix = tuple[Array, Array, Array]  # CSR rows (indptr, columns, weights)
+
+
 @dataclass(frozen=True, eq=False)
 class _Round:
     """Mixing in one round, where it varies: our rows of W, the messages that we send, and the
     blocks to which no edge is active."""
 
     turn: int
-    mixing: tuple[Array, Array, Array]
+    mixing: Matrix
     links: int
     silent: frozenset[int]
 
@@ -95,6 +98,7 @@ class Network:
         self._me = me
         self._topology = topology
         self._transport = transport
+        self._overlapping = transport if isinstance(transport, Overlapping) else None
         self._dtype = np.dtype(dtype)
         self._radius = radius
         self.reached_radius: int | None = None
@@ -106,6 +110,12 @@ class Network:
         self._degree = topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
+        starts = np.cumsum([0, *(len(arriving) for _, arriving in self._halo.values())])
+        self._places = {
+            other: slice(int(a), int(b))
+            for other, a, b in zip(self._halo, starts[:-1], starts[1:], strict=True)
+        }
+        self._inner, self._border = self._sides(topology)
         self._adjacency = self._local(
             topology.indptr, topology.indices, np.ones(len(topology.indices))
         )
@@ -125,17 +135,17 @@ class Network:
             shared = shared * senders.astype(shared.dtype)
         sent = self._links if senders is None else int(self._degree[senders[:, 0] > 0].sum())
         self._count(shared, sent)
-        return self._weighted_sums(self._adjacency, self._with_halo(shared, tag))
+        return self._sums(self._adjacency, shared, tag)
 
     def mix(self, shared: Array, tag: Tag, *, closing: bool = False) -> Array:
         """(b, d) sum_j W_ij shared_j; closing mixings use all edges in every round."""
         shared = self._sendable(shared, tag)
         if self._varying is None or closing:
             self._count(shared, self._links)
-            return self._weighted_sums(self._mixing, self._with_halo(shared, tag))
+            return self._sums(self._mixing, shared, tag)
         now = self._now(self._varying, tag[0])
         self._count(shared, now.links)
-        return self._weighted_sums(now.mixing, self._with_halo(shared, tag, now.silent))
+        return self._sums(now.mixing, shared, tag, now.silent)
 
     def _now(self, varying: Varying, turn: int) -> _Round:
         """The matrix of a round, and who is not heard in it."""
@@ -201,8 +211,11 @@ class Network:
         for stop in tree.stops:
             add_up(stop.nodes, rows)
             leaving = {other: rows[which] for other, which in stop.leaving.items()}
-            awaited = {other: len(which) for other, which in stop.entering.items()}
-            got = self._exchanged(tag, leaving, awaited, shared)
+            awaited = {
+                other: np.empty((len(which), shared.shape[1]), shared.dtype)
+                for other, which in stop.entering.items()
+            }
+            got = self._exchanged(tag, leaving, awaited)
             for other, which in stop.entering.items():
                 rows[which] = got[other]
         add_up(tree.rest, rows)
@@ -210,9 +223,10 @@ class Network:
         if tree.giver is None:
             result = rows[tree.root][None]
         else:
-            result = self._exchanged(down, {}, {tree.giver: 1}, shared)[tree.giver]
+            room = {tree.giver: np.empty((1, shared.shape[1]), shared.dtype)}
+            result = self._exchanged(down, {}, room)[tree.giver]
         if tree.takers:
-            self._exchanged(down, dict.fromkeys(tree.takers, result), {}, shared)
+            self._exchanged(down, dict.fromkeys(tree.takers, result), {})
         return np.repeat(result, len(shared), axis=0)
 
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
@@ -228,7 +242,19 @@ class Network:
             halo[int(other)] = (position[np.unique(border[:, 0])], np.unique(border[:, 1]))
         return halo
 
-    def _local(self, indptr: Array, indices: Array, weights: Array) -> tuple[Array, Array, Array]:
+    def _sides(self, topology: Topology) -> tuple[Array, Array]:
+        """Our nodes whose neighbours are all here, and the others, as rows."""
+        owner = np.repeat(self._owner, topology.degrees)
+        away = np.zeros(topology.n, bool)
+        away[
+            np.repeat(np.arange(topology.n), topology.degrees)[
+                self._owner[topology.indices] != owner
+            ]
+        ] = True
+        away = away[self.nodes]
+        return np.flatnonzero(~away), np.flatnonzero(away)
+
+    def _local(self, indptr: Array, indices: Array, weights: Array) -> Matrix:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
         column = np.full(len(indptr) - 1, -1, np.int64)
@@ -242,31 +268,48 @@ class Network:
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
         return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
 
-    def _with_halo(self, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()) -> Array:
-        """Our rows and those of the other blocks; nothing is sent to silent ones, whose rows, all
-        of weight 0, are zeros."""
+    def _sums(
+        self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
+    ) -> Array:
+        """matrix @ [our rows, rows of the other blocks]; nothing is sent to silent ones, whose
+        rows, all of weight 0, are zeros. Nodes whose neighbours are all here are summed up while
+        the rows of the others are on their way."""
+        rows = np.ascontiguousarray(shared)
+        out = np.empty(rows.shape, rows.dtype)
+        halo = np.empty((sum(len(a) for _, a in self._halo.values()), rows.shape[1]), rows.dtype)
+        add_up = self._kernels.weighted_sums
         if not self._halo:
-            return shared
-        halo = {other: both for other, both in self._halo.items() if other not in silent}
-        received = self._exchanged(
-            tag,
-            {other: shared[rows] for other, (rows, _) in halo.items()},
-            {other: len(arriving) for other, (_, arriving) in halo.items()},
-            shared,
-        )
-        for other in silent:
-            received[other] = np.zeros((len(self._halo[other][1]), shared.shape[1]), shared.dtype)
-        return np.concatenate([shared, *(received[other] for other in self._halo)])
+            add_up(self._inner, *matrix, rows, halo, out)
+            return out
+        room = {other: halo[place] for other, place in self._places.items() if other not in silent}
+        outgoing = {other: rows[self._halo[other][0]] for other in room}
+        if self._overlapping is not None:
+            arrived = self._overlapping.begin(tag, outgoing, room)
+            add_up(self._inner, *matrix, rows, halo, out)
+            received = self._accepted(arrived(), room)
+        else:
+            received = self._exchanged(tag, outgoing, room)
+            add_up(self._inner, *matrix, rows, halo, out)
+        for other, place in self._places.items():
+            if other in silent:
+                halo[place] = 0
+            elif received[other] is not room[other]:
+                halo[place] = received[other]
+        add_up(self._border, *matrix, rows, halo, out)
+        return out
 
     def _exchanged(
-        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, int], like: Array
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> dict[int, Array]:
-        """Send to some blocks, and wait for so many rows from others, of the width and type of
-        `like`; what no honest block sends is refused."""
-        received = self._transport.exchange(tag, outgoing, awaited)
-        for other, count in awaited.items():
+        """Send to some blocks, and wait for rows from others, of the shape and type of their
+        places."""
+        return self._accepted(self._transport.exchange(tag, outgoing, awaited), awaited)
+
+    def _accepted(self, received: dict[int, Array], awaited: dict[int, Array]) -> dict[int, Array]:
+        """What has arrived; what no honest block sends is refused."""
+        for other, room in awaited.items():
             rows = received[other]
-            if rows.shape != (count, like.shape[1]) or rows.dtype != like.dtype:
+            if rows.shape != room.shape or rows.dtype != room.dtype:
                 raise NetworkError(f"Block {other} sent rows of the wrong shape or type.")
             if rows.dtype.kind == "f" and not is_within(rows, self._radius):
                 beyond = f"with values that are not finite or beyond the radius {self._radius:g}"
@@ -296,12 +339,6 @@ class Network:
     def _count(self, shared: Array, messages: int) -> None:
         self.traffic.messages += messages
         self.traffic.bytes += messages * shared.shape[1] * shared.itemsize
-
-    def _weighted_sums(self, matrix: tuple[Array, Array, Array], rows: Array) -> Array:
-        """matrix @ rows, for a matrix as CSR arrays."""
-        out = np.empty((len(matrix[0]) - 1, rows.shape[1]), rows.dtype)
-        self._kernels.weighted_sums(*matrix, np.ascontiguousarray(rows), out)
-        return out
 
 
 def _kind_of(shared: Any) -> str:

@@ -1,4 +1,4 @@
-"""`simulate`: a whole network of private nodes in this process."""
+"""`simulate`: a whole network of private nodes, in this process or over several ranks."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
 from tacenda.graph.varying import Varying
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime.closing import closing_rounds
+from tacenda.runtime.held import Held
 from tacenda.runtime.history import History
-from tacenda.runtime.lasting_run import LastingRun, data_digest
+from tacenda.runtime.lasting_run import LastingRun
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.loop import Checkpointer, Observer, drive
 from tacenda.runtime.metrics import Snapshot, check_metrics, measure
-from tacenda.runtime.network import placement
 from tacenda.runtime.progress import Progress
+from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult
-from tacenda.runtime.spec import RunSpec, algorithm_of, match, start_rows
+from tacenda.runtime.spec import RunSpec, algorithm_of, start_rows
 
 
 class GraphWarning(UserWarning):
@@ -69,6 +69,7 @@ def simulate(
     solver_tolerance: float = 1e-8,
     ledger: str | Path | None = None,
     dataset: str | None = None,
+    transport: Ranks | None = None,
 ) -> RunResult:
     """Simulate an algorithm over a network of nodes.
 
@@ -137,6 +138,11 @@ def simulate(
         Name of the account. Given once, it is remembered with the records: later runs on them,
         in any order and split, are charged there by themselves (see
         docs/decisions/0014-accounts.md for what is not recognised).
+    transport : MPI or None, default=None
+        `tacenda.MPI()` in a script that several processes run: each hosts a part of the nodes,
+        all get the same result, bit for bit that of one process, and rank 0 writes the files.
+        The problem may then hold the records of this rank's nodes only. None: this process
+        hosts all.
 
     Returns
     -------
@@ -166,15 +172,22 @@ def simulate(
     >>> round(result.privacy.epsilon, 3)
     2.0
     """
+    if not isinstance(transport, Ranks | None):
+        raise InputError(f"transport must be tacenda.MPI() or None, not {transport!r}.")
+    ranks = ALONE if transport is None else transport
     given = seed
     if seed is None and checkpoint is not None and resume:
         # The broken run's own, which it drew by itself
-        seed = checkpoints.seed_of(Path(checkpoint))
+        seed = ranks.by_root(
+            lambda: checkpoints.seed_of(Path(checkpoint)), "reading the checkpoint"
+        )
     relation = privacy.adjacency if isinstance(privacy, Privacy) else "replace-one"
-    facts = Facts.of(problem, relation, checks.positive("solver_tolerance", solver_tolerance))
+    held, topology = Held.of(problem, graph, blocks, ranks)
+    held.check_same()
+    facts = held.facts(relation, checks.positive("solver_tolerance", solver_tolerance))
     spec = RunSpec(
         prepared(algorithm_of(algorithm), prepare),
-        match(problem, graph),
+        topology,
         facts,
         rounds,
         privacy,
@@ -185,26 +198,28 @@ def simulate(
     ).checked()
     names = check_metrics(metrics, problem, reference, test)
     every = checks.whole("record_every", record_every)
-    bar = Progress(progress, spec.algorithm.name, spec.rounds)
-    run = _Simulation(spec, problem, seed, given, init, blocks, ledger, dataset)
-    optimum = _reference(reference, problem)
-    lowest = (
-        float(problem.objective(optimum))
-        if optimum is not None and "suboptimality" in names
-        else None
-    )
-    file = None if checkpoint is None else checkpoints.prepare(checkpoint, resume)
-    if file is not None and file.exists():
-        run.restore(checkpoints.read(file, run.identity))
+    bar = Progress(progress if ranks.root else False, spec.algorithm.name, spec.rounds)
+    run = _Simulation(spec, held, seed, given, init, ledger, dataset)
+    optimum = ranks.agreed(lambda: held.reference(reference), "finding the reference")
+    lowest = held.objective(optimum) if optimum is not None and "suboptimality" in names else None
+    file = None
+    if checkpoint is not None:
+        identity = run.identity
+        file, found = ranks.by_root(
+            lambda: _stored(checkpoints.prepare(checkpoint, resume), identity),
+            "reading the checkpoint",
+        )
+        if found is not None:
+            run.restore(found)
 
-    before = float(problem.store.reads[0])
+    before = held.reads()
 
     def measured(models: Array) -> dict[str, Any]:
         begin = time.perf_counter()
-        passes = (float(problem.store.reads[0]) - before) / max(1, len(problem.store.labels))
+        passes = (held.reads() - before) / max(1, int(held.sizes.sum()))
         found = measure(
             names,
-            Snapshot(problem, spec.topology, models, optimum, test, lowest, passes),
+            Snapshot(held, spec.topology, models, optimum, test, lowest, passes),
             spec.facts.adjacency,
         )
         run.measuring += time.perf_counter() - begin
@@ -216,9 +231,11 @@ def simulate(
             return False
         models = run.hosts.outputs()
         run.history.add({"round": done, **measured(models), **run.cost()})
-        return bool(callback(done, models)) if callback is not None else False
+        if callback is None:
+            return False
+        return ranks.by_root(lambda: bool(callback(done, models)), "in the callback")
 
-    saver = None if file is None else Checkpointer(file, run.saved)
+    saver = None if file is None else Checkpointer(file, run.saved, ranks)
     with bar as show:
         run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
     if saver is not None:
@@ -232,45 +249,54 @@ class _Simulation:
     def __init__(
         self,
         spec: RunSpec,
-        problem: Problem,
+        held: Held,
         seed: int | None,
         given_seed: int | None,
         init: Any,
-        blocks: Any,
         ledger: str | Path | None,
         dataset: str | None,
     ) -> None:
-        self.spec, self.problem, self._given_seed = spec, problem, given_seed
+        self.spec, self.held, self._given_seed = spec, held, given_seed
+        ranks = held.ranks
+        problem = self.problem = held.problem if held.whole is None else held.whole
         weak = [] if spec.privacy is None else spec.privacy.advice(float(spec.facts.sizes.sum()))
         self.warnings = [*spec.advice(), *spec.cut_advice(), *weak]
-        for sentence in spec.advice():
-            python_warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-        for sentence in spec.cut_advice():
-            python_warnings.warn(sentence, GraphWarning, stacklevel=3)
-        for sentence in weak:
-            python_warnings.warn(sentence, WeakPrivacyWarning, stacklevel=3)
+        for kind, sentences in (
+            (ConvergenceWarning, spec.advice()),
+            (GraphWarning, spec.cut_advice()),
+            (WeakPrivacyWarning, weak),
+        ):
+            for sentence in sentences if ranks.root else ():
+                python_warnings.warn(sentence, kind, stacklevel=3)
         if spec.privacy is not None:
-            _check_spread(problem, spec.privacy.adjacency)
-        if spec.privacy is not None and (missing := problem.declaration_missing()) is not None:
-            python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
-        self.noise = SimulatedNoise(None if seed is None else checks.whole("seed", seed))
+            _check_spread(problem, spec.privacy.adjacency, quiet=not ranks.root)
+            missing = problem.declaration_missing()
+            if missing is not None and ranks.root:
+                python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
+        known = None if seed is None else checks.whole("seed", seed)
+        drawn = ranks.by_root(lambda: SimulatedNoise(known).seed, "drawing the seed")
+        self.noise = SimulatedNoise(drawn)
         self.start = start_rows(init, problem.dim, spec.topology.n)
         self.history, self.done, self.seconds, self.measuring = History(), 0, 0.0, 0.0
         self.messages = self.bytes = 0
         self.lasting = None
         self.charged, found = ledger is not None, spec.calibration
+        if ranks.size > 1:
+            scale = None if found is None else content_hash(found.plan.scale)
+            ranks.check_same(
+                {**self.spec.identity(), "init": content_hash(self.start), "the noise": scale},
+                "run the same script with the same settings on all ranks, on machines of one kind",
+            )
         if ledger is not None:
             reserved, name = None if found is None else found.reserved, spec.algorithm.name
             self.lasting = LastingRun(
-                ledger, dataset, problem, name, self.identity, reserved, spec.facts.adjacency
+                ledger, dataset, held, name, self.identity, reserved, spec.facts.adjacency
             )
         if self.lasting is not None and found is not None:
             # Runs add up in a ledger only if they share no noise
             self.noise = self.noise.named(self.lasting.run)
         witness = None if self.lasting is None or found is None else self.lasting.charge
-        self.hosts = LocalHosts(
-            spec, problem, placement(spec.topology.n, blocks), self.noise, self.start, witness
-        )
+        self.hosts = LocalHosts(spec, held, self.noise, self.start, witness)
 
     def drive(self, observers: Sequence[Observer]) -> None:
         """All rounds that are left."""
@@ -279,7 +305,8 @@ class _Simulation:
             return self.hosts.converged
 
         if not self.hosts.converged:
-            self.done = drive(self._step, self.done, self.spec.rounds, [*observers, ends])
+            steps, ranks = self.spec.rounds, self.held.ranks
+            self.done = drive(self._step, self.done, steps, [*observers, ends], ranks)
 
     def _step(self, turn: int) -> None:
         begin = time.perf_counter()
@@ -333,7 +360,7 @@ class _Simulation:
         }
         # Where counts are public; else what was declared stands for them
         if self.spec.facts.adjacency == "replace-one":
-            own["sizes"] = [int(m) for m in p.sizes]
+            own["sizes"] = [int(m) for m in self.held.sizes]
         return {
             **plain,
             # one that was drawn afresh is nobody's business: who knows it can take the noise off
@@ -353,14 +380,15 @@ class _Simulation:
             # The start too: the same noise on a run from elsewhere would be a second release, not
             # the same one again.
             "init": self.start,
-            "placement": (p.store.offsets, p.divisors),
+            "placement": (self.held.offsets, self.held.divisors),
             "ledger": self.charged,
         }
         known = {
             **self.spec.identity(),
             **{name: content_hash(value, name) for name, value in own.items()},
         }
-        return {**known, "seed": self.noise.seed, "data": data_digest(p), "program": program()}
+        data = self.held.digest()
+        return {**known, "seed": self.noise.seed, "data": data, "program": program()}
 
     def saved(self) -> checkpoints.Saved:
         """Everything needed to go on from the last complete round."""
@@ -391,7 +419,12 @@ class _Simulation:
         self.bytes = about["bytes"]
 
 
-def _check_spread(problem: Problem, adjacency: str) -> None:
+def _stored(path: Path, identity: dict[str, Any]) -> tuple[Path, checkpoints.Saved | None]:
+    """The file of the checkpoint, and what it holds already."""
+    return path, checkpoints.read(path, identity) if path.exists() else None
+
+
+def _check_spread(problem: Problem, adjacency: str, *, quiet: bool) -> None:
     """Refuse, or warn of, a split of the records that the promise does not survive."""
     why = broken_promise(problem.partition, adjacency, problem.n_nodes)
     if why is None:
@@ -406,19 +439,5 @@ def _check_spread(problem: Problem, adjacency: str) -> None:
         f"{why}: the promise is for the records as they are on the nodes, "
         "not for the table that was divided."
     )
-    python_warnings.warn(words, DeclarationWarning, stacklevel=4)
-
-
-def _reference(given: Any, problem: Problem) -> Array | None:
-    """The optimum that some metrics compare with."""
-    if isinstance(given, str):
-        checks.one_of("reference", given, ("optimum",))
-        return np.asarray(problem.solve())
-    if given is None:
-        return None
-    model = np.asarray(given, float)
-    if model.size != problem.dim:
-        raise InputError(
-            f"reference must be one model of length {problem.dim}, not of shape {model.shape}."
-        )
-    return model.reshape(problem.dim)
+    if not quiet:
+        python_warnings.warn(words, DeclarationWarning, stacklevel=4)

@@ -4,15 +4,19 @@ behind it.
 `exchange(tag, outgoing, awaited)` sends an array to each block of `outgoing`, and returns what the
 blocks of `awaited` have sent under the same tag; where one block sends another several arrays under
 one tag, they arrive in the order in which they were sent. Every block calls it for the same tags in
-the same order, because all run the same program.
+the same order, because all run the same program. `awaited` has a place for the rows of each block:
+an array of their shape and type, which a transport may fill and return, or leave.
+
+A transport that sends while its block works on has `begin` too, with the same arguments: it returns
+at once, and what it returns waits for the rows.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
 
 from tacenda._types import Array
 from tacenda.errors import NetworkError
@@ -24,9 +28,20 @@ class Transport(Protocol):
     """One block's end of the wire."""
 
     def exchange(
-        self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> dict[int, Array]:
         """Send each array to its block; wait for the arrays of others, or the same."""
+        ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """A transport whose block works on while rows are on their way."""
+
+    def begin(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
+    ) -> Callable[[], dict[int, Array]]:
+        """Start to send and to receive; the function that is returned waits."""
         ...
 
 

@@ -49,9 +49,7 @@ class Way:
     repetitions: Repetitions | None = None
 
 
-def ways_to_search(
-    trainings: int, epsilon: float, delta: float, found: float = FOUND
-) -> list[Way]:
+def ways_to_search(trainings: int, epsilon: float, delta: float, found: float = FOUND) -> list[Way]:
     """All ways to spend (epsilon, delta) on a number of candidates that must be trained.
 
     Repetition holds against those who see the chosen model only: in a network, where others see

@@ -25,13 +25,16 @@ LARGEST_LOG_LOSS = math.log(100.0)  # larger ones count as this: a class given o
 CLASSIFIERS = ("accuracy", "neg_log_loss", "neg_brier_score")
 REGRESSORS = ("neg_mean_squared_error", "neg_mean_absolute_error")
 SCORINGS = (*CLASSIFIERS, *REGRESSORS)
-# Loss of one record at score 0; at score 1 it is 0. Of regressors in units of half the target range
+LARGEST_ERROR = (
+    0.5  # likewise, in units of half the target range: a worst case of all of it is noise
+)
+# Loss of one record at score 0; at score 1 it is 0
 LARGEST = {
     "accuracy": 1.0,
     "neg_log_loss": LARGEST_LOG_LOSS,
     "neg_brier_score": 1.0,
-    "neg_mean_squared_error": 4.0,
-    "neg_mean_absolute_error": 2.0,
+    "neg_mean_squared_error": LARGEST_ERROR**2,
+    "neg_mean_absolute_error": LARGEST_ERROR,
 }
 
 
@@ -46,7 +49,8 @@ class CandidateScores(Statistic):
         The candidates: weights of the problem's rows, each of length d. They are public.
     scoring : str
         "accuracy", "neg_log_loss" (of at most ln 100 a record) or "neg_brier_score" for classes;
-        "neg_mean_squared_error" or "neg_mean_absolute_error" for numbers.
+        "neg_mean_squared_error" or "neg_mean_absolute_error" (of errors up to a quarter of the
+        target range) for numbers.
 
     Examples
     --------

@@ -20,10 +20,10 @@ from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
 from tacenda.node.identity import certificates as identity
 from tacenda.node.observer import LastingSpending, Observer
-from tacenda.node.run import Stopped
 from tacenda.node.settings import write_settings
 from tacenda.node.status import read_status, state_folder
 from tacenda.node.transport.exchange import PeerAbsent
+from tacenda.node.watchdog import Stopped
 from tacenda.node.web import parse_address
 
 LIMIT = 30.0

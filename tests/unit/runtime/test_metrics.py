@@ -9,7 +9,9 @@ import pytest
 
 import tacenda as tc
 from support import TUNED, problem, shards, uneven
+from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import METRICS, Snapshot, encode_like, measure
+from tacenda.runtime.ranks import ALONE
 
 N = 5
 
@@ -19,9 +21,8 @@ def snapshot() -> Snapshot:
     rng = np.random.default_rng(3)
     data = problem(N)
     test = shards([30], 4, seed=9)[0]
-    return Snapshot(
-        data, tc.graph.Topology.of(tc.graph.ring(N)), rng.normal(size=(N, 4)), data.solve(), test
-    )
+    held, topology = Held.of(data, tc.graph.ring(N), 1, ALONE)
+    return Snapshot(held, topology, rng.normal(size=(N, 4)), data.solve(), test)
 
 
 def by_definition(s: Snapshot) -> dict[str, float]:

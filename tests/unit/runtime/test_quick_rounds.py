@@ -107,7 +107,8 @@ def test_weighted_sums_are_those_of_scipy(dtype: Any) -> None:
     rng = np.random.default_rng(4)
     matrix = csr_array(((rng.random((9, 9)) < 0.4) * rng.normal(size=(9, 9))).astype(dtype))
     rows, out = rng.normal(size=(9, 50)).astype(dtype), np.full((9, 50), np.nan, dtype)
-    kernels.weighted_sums(matrix.indptr, matrix.indices, matrix.data, rows, out)
+    every, none = np.arange(matrix.shape[0]), rows[:0]
+    kernels.weighted_sums(every, matrix.indptr, matrix.indices, matrix.data, rows, none, out)
     assert out.tobytes() == np.asarray(matrix @ rows).tobytes()
 
 

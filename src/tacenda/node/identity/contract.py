@@ -125,6 +125,35 @@ class PrepareTerms(_Part):
     kind: Literal["full", "diagonal"] | None = None
 
 
+class EvaluationTerms(_Part):
+    """How the finished model is evaluated, on records that were never trained on.
+
+    held_out: the share of every member's records that is kept for it; which ones, the member draws
+    in secret and once. epsilon, delta: what the held-out records may lose; those of the run where
+    they are not given. confidence: of the intervals. edges: of the bins of predicted probabilities,
+    for calibration and ROC; log_loss_bound: to which one record's log loss is cut. low, high: the
+    label's bounds where it is a number; residual_bound: to which a residual is cut.
+    """
+
+    held_out: Annotated[float, Field(gt=0, lt=1)]
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    edges: Annotated[list[float], Field(min_length=1, max_length=1000)] | None = None
+    log_loss_bound: Positive | None = None
+    low: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    high: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    residual_bound: Positive | None = None
+
+
+class EvaluatedRun(_Part):
+    """Of the closing run, whose contract the members derive and nobody writes: which run's model it
+    evaluates. run: its `run_id`; model: SHA-256 of the model, the same at every member."""
+
+    run: Hex
+    model: Hex
+
+
 class VaryingTerms(_Part):
     """Mixing over edges that vary from round to round (`tacenda.graph.RandomEdges`)."""
 
@@ -139,7 +168,8 @@ class Contract(_Part):
     for a real run.
 
     amendment, follows: of an amended text, its number and the hash of the text before it. left: the
-    members who have left the run for good; the others sign.
+    members who have left the run for good; the others sign. evaluation: a closing evaluation on
+    held-out records. evaluates: never in a file (`node.evaluation_run`).
     """
 
     version: Literal[1] = 1
@@ -160,6 +190,8 @@ class Contract(_Part):
     prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
+    evaluation: EvaluationTerms | None = None
+    evaluates: EvaluatedRun | None = None
     amendment: Annotated[int, Field(ge=1, le=1000)] | None = None
     follows: Hex | None = None
     left: Annotated[list[str], Field(min_length=1)] | None = None
@@ -194,6 +226,7 @@ class Contract(_Part):
                 raise ValueError(
                     f"edge {a} - {b}: at least one end must accept connections (listens = true)"
                 )
+        self._check_evaluation()
         if (self.amendment is None) != (self.follows is None):
             raise ValueError("amendment and follows must both be there, or neither")
         strangers = [name for name in self.left or () if name not in names]
@@ -209,6 +242,24 @@ class Contract(_Part):
             if not pem.startswith("-----BEGIN CERTIFICATE-----"):
                 raise ValueError("authorities must be certificates in PEM form")
         return self
+
+    def _check_evaluation(self) -> None:
+        """Every member trains on a record and holds one out, and all end with the same model."""
+        if self.evaluation is None:
+            return
+        for member in self.members:
+            kept = self.held_out_size(member.name)
+            if not 0 < kept < member.size:
+                raise ValueError(
+                    f"evaluation.held_out of {self.evaluation.held_out:g} keeps {kept} of "
+                    f"{member.size} records of {member.name}, and at least one must be held out "
+                    "and one trained on"
+                )
+        if self.finish_mixing != "exact":
+            raise ValueError(
+                'evaluation needs finish_mixing = "exact", so that all members evaluate the same '
+                f"model, not {self.finish_mixing}"
+            )
 
     @classmethod
     def build(cls, values: dict[str, Any]) -> Contract:
@@ -255,6 +306,16 @@ class Contract(_Part):
         raise InputError(
             f"{name!r} is not a member of the contract; its members are {', '.join(self.names)}."
         )
+
+    def held_out_size(self, name: str) -> int:
+        """How many of a member's records are held out of training: from public numbers alone."""
+        if self.evaluation is None:
+            return 0
+        return round(self.evaluation.held_out * self.member(name).size)
+
+    def trained_size(self, name: str) -> int:
+        """How many of a member's records are trained on."""
+        return self.member(name).size - self.held_out_size(name)
 
     def position(self, name: str) -> int:
         return self.names.index(self.member(name).name)

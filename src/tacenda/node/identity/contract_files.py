@@ -28,6 +28,11 @@ def read(path: str | Path) -> Contract:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The contract {path} is not valid TOML: {error}.") from None
+    if "evaluates" in values:
+        raise InputError(
+            f"contract field evaluates: {path} is the text of a closing run, which members derive "
+            "and nobody writes or signs; remove the field, or take the contract of the run itself."
+        )
     return Contract.build(values)
 
 

@@ -67,6 +67,10 @@ class ContractsDiffer(Refused):
     """The two members hold different contracts."""
 
 
+class HasFinished(Refused):
+    """The peer is in the closing run already: it has finished this one."""
+
+
 class OtherProtocol(Refused):
     """A peer does not speak the version of this hello; `highest` is the latest that it speaks."""
 
@@ -78,6 +82,8 @@ class OtherProtocol(Refused):
 # A peer's refusal of a version, the same words in every version of the program
 _SPOKEN = re.compile(r"protocol \d+ is spoken by \S+ and (?:\d+ to )?(\d+) by \S+;")
 DIFFER_IN = " differ in: "
+# How a member that evaluates the model refuses who still asks for the training
+OVER = "the training is over at "
 WELL_SET = 300  # seconds by which two clocks may differ without a word
 
 
@@ -89,7 +95,8 @@ class Handshake:
     lost one (-1: none). book: the signatures of the contract; None where all are known to be there.
     ready: all have signed, and the state is open. former: the texts that `contract` has amended,
     the oldest first. clocks: by how many seconds each peer's clock is ahead of this one's.
-    shows: the TLS key and certificate in use.
+    shows: the TLS key and certificate in use. closes: of a closing run, the hashes of the texts of
+    the run before it; closed_by: of a run that is done here, those of the closing run's texts.
     """
 
     contract: Contract
@@ -106,6 +113,8 @@ class Handshake:
     former: list[Contract] = field(default_factory=list)
     clocks: dict[str, int] = field(default_factory=dict)
     shows: tuple[bytes, bytes] | None = None
+    closes: frozenset[str] = frozenset()
+    closed_by: frozenset[str] = frozenset()
     lowest: int = field(default_factory=lambda: wire.LOWEST)
     highest: int = field(default_factory=lambda: wire.HIGHEST)
 
@@ -208,6 +217,7 @@ class Handshake:
         self._spoken_here(hello.protocol, caller)
         if hello.sender != caller or hello.receiver != self.identity.name:
             raise Refused("the hello is from or for somebody else")
+        self._same_run(hello, caller)
         self._same_contract(hello, caller)
         self._compare_clocks(hello.at, caller)
         if hello.protocol == 3 and not self.ready:
@@ -293,6 +303,8 @@ class Handshake:
         if isinstance(frame, wire.Refusal):
             self._judge_shown(frame.shown, peer, self.view)
             reason = f"{peer} refuses: {wire.printable(frame.reason)}"
+            if self.closed_by and frame.reason.startswith(OVER):
+                raise HasFinished(reason)
             spoken = _SPOKEN.match(frame.reason)
             if spoken is not None:
                 raise OtherProtocol(reason, int(spoken.group(1)))
@@ -353,6 +365,16 @@ class Handshake:
             raise Refused(
                 f"protocol {spoken} is spoken by {caller} and {mine}{self.highest} by "
                 f"{self.identity.name}; install a newer version of Tacenda at {older}"
+            )
+
+    def _same_run(self, hello: wire.Hello, caller: str) -> None:
+        """Refuse, in words of its own, who is in the run before this one, or in the one after."""
+        if hello.contract in self.closes:
+            raise Refused(f"{OVER}{self.identity.name}, which evaluates its model")
+        if hello.contract in self.closed_by:
+            raise HasFinished(
+                f"{self.identity.name} has not taken leave of all its neighbours in the training "
+                "yet; it comes to the evaluation after that"
             )
 
     def _same_contract(self, hello: wire.Hello, caller: str) -> None:

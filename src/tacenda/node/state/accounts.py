@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import InputError, PrivacyError, StateError
+from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy.lasting.ledger_store import LedgerStore, Spent
 from tacenda.runtime.lasting_run import account_of
 from tacenda.words import against
@@ -78,6 +78,41 @@ def claim(
                 )
             )
     return account.name, [*account.notes, _so_far(path, spent, privacy.delta)]
+
+
+def claim_held_out(
+    path: Path, account: str, trained: Any, held_out: Any, *, named: bool
+) -> tuple[str, list[str]]:
+    """The account of the held-out records beside that of those trained on, under the same budget,
+    and what to tell the operator. named: the data set's name was given by its holder."""
+    with LedgerStore(path) as store:
+        mine, others = ((p.store.rows, p.store.labels) for p in (trained, held_out))
+        found = store.held_out_account(account, mine, others, apart=named)
+        budget = store.budget(account)
+        if budget is not None and store.budget(found.name) is None:
+            store.set_budget(found.name, budget.epsilon, budget.delta, budget.adjacency)
+    return found.name, list(found.notes)
+
+
+def require_covered(path: Path, account: str, held_out: str, trains: Any, evaluates: Any) -> None:
+    """Refuse a run whose evaluation could not be paid, before anything is reserved. trains,
+    evaluates: (name of the run in the ledger, what it would release)."""
+    with LedgerStore(path) as store:
+        known = {run["run"] for run in store.runs()}
+        spent, budget = store.spent(held_out), store.budget(held_out)
+        if budget is None or evaluates[0] in known:
+            return
+        more = list(evaluates[1])
+        if account in spent.names and trains[0] not in known:
+            more += trains[1]
+        if not budget.allows([*spent.events, *spent.reserved, *more]):
+            raise BudgetError(
+                f"the budget of epsilon {budget.epsilon:g} for {held_out!r} in the ledger "
+                f"{str(path)!r} does not cover the evaluation, so the training does not begin; ask "
+                "for a contract with a smaller evaluation.epsilon, or raise the budget if your "
+                f"officer agrees: tacenda ledger budget {path} --dataset {held_out!r} --delta "
+                f"{budget.delta:g} --epsilon EPSILON"
+            )
 
 
 def _so_far(path: Path, spent: Spent, delta: float) -> str:

@@ -22,9 +22,12 @@ from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
 
+EVALUATION = "+evaluation"  # behind a member's name: its part in the closing run
+
 
 def ledger_run(contract: Contract, state: str, name: str) -> str:
-    """The run's name in the member's ledger. state: which state folder, in a word."""
+    """The run's name in the member's ledger. state: which state folder, in a word; name: the
+    member's, with `EVALUATION` behind it for the closing run."""
     return f"{contract.run_id()[:16]}-{state}-{name}"
 
 
@@ -32,6 +35,13 @@ def is_run_of(run: str, contract: Contract, name: str) -> bool:
     """Whether this is the ledger's name of the contract's run, with whatever state."""
     first, _, rest = run.partition("-")
     return first == contract.run_id()[:16] and rest.partition("-")[2] == name
+
+
+def is_evaluation_of(run: str, contract: Contract, name: str) -> bool:
+    """Whether this is the ledger's name of the contract's closing run, with whatever state."""
+    first, _, rest = run.partition("-")
+    own = rest.partition("-")[2]
+    return first == contract.run_id()[:16] and own.startswith(f"{name}{EVALUATION}")
 
 
 class Spending:
@@ -48,11 +58,20 @@ class Spending:
         dataset: str | None,
         *,
         rehearsal: bool = False,
+        closes: Contract | None = None,
     ) -> None:
+        """closes: of a closing run, the contract that it belongs to: it is reserved before its
+        model, and with it its own contract, is known."""
         self._plan, self._name, self._path = plan, name, path
         self._rehearsal = rehearsal
+        self._contract = closes or plan.contract
+        self._part = name if closes is None else f"{name}{EVALUATION}"
+        # Without those who were absent at the end of the training it is another reservation
+        if closes is not None and len(plan.contract.members) < len(closes.members):
+            self._part += f"-by-{len(plan.contract.members)}"
         # A state that was lost and begun anew has another key, and is another run.
-        self.run = ledger_run(plan.contract, hashlib.sha256(b"run" + key).hexdigest()[:8], name)
+        state = hashlib.sha256(b"run" + key).hexdigest()[:8]
+        self.run = ledger_run(self._contract, state, self._part)
         self._problem, self._dataset = problem, dataset
         self.anew = ""  # why this state must not send anything as from the run's beginning
         self._closed = False
@@ -85,9 +104,8 @@ class Spending:
         Begun anew in an empty folder a contract would have other rows signed in the name of the
         same run, and one row of the first beginning would convict this member, who is honest.
         """
-        contract = self._plan.contract
         for run in known:
-            same = is_run_of(run, contract, self._name) and run != self.run
+            same = is_run_of(run, self._contract, self._part) and run != self.run
             if same and self._store.holds(run):
                 return (
                     f"{self._name} has begun this contract before, with another state: run {run} "

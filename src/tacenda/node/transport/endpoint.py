@@ -29,6 +29,7 @@ from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
     ContractsDiffer,
     Handshake,
+    HasFinished,
     OtherProtocol,
     Refused,
     asks_for_fields,
@@ -360,6 +361,7 @@ class Endpoint:
     async def _refuse(self, context: Any, caller: str, why: Exception) -> None:
         self.refused += 1
         link = self.links[caller]
+        link.finished = link.finished or isinstance(why, HasFinished)
         if link.reason != _reason(why) and not asks_for_fields(why):
             self.log.warning("caller refused", peer=caller, reason=_reason(why))
             link.reason = _reason(why)
@@ -439,6 +441,7 @@ class Endpoint:
                 raise
             except Exception as why:
                 link.reason = await self._explained(link.peer, why)
+                link.finished = link.finished or isinstance(why, HasFinished)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
                 if link.reason != told:

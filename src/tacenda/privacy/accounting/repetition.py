@@ -206,7 +206,8 @@ def mean_for(shape: float, candidates: int, found: float) -> Repetitions:
 
 
 def base_mu(repetitions: Repetitions, epsilon: float, delta: float) -> float:
-    """The largest mu, to a relative 1e-6 from below, of a base whose best keeps (epsilon, delta)."""
+    """The largest mu, to a relative 1e-6 from below, of a base whose best keeps (epsilon,
+    delta)."""
     from tacenda.privacy.accounting.calibration import gaussian_mu
 
     high = gaussian_mu(epsilon, delta)  # one training costs at least this

@@ -101,6 +101,50 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) ->
     return found
 
 
+HELD_OUT = "/held-out"  # behind the name of the account of those that are trained on
+
+
+def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart: bool) -> Account:
+    """The account of records that are held out of training on the records of account `name`; inside
+    a transaction.
+
+    As long as the two accounts have seen nothing but these two sets of records, no record is in
+    both, and each covers its own. Once either has seen others (all records, before any were held
+    out; another share; data that grew), some may be in both: then the two add up, which may count
+    too much and never too little.
+    """
+    held = f"{name}{HELD_OUT}"
+    notes = []
+    seen = [(name, trained), (held, kept)]
+    mixed = any(
+        digest != marks.digest
+        for account, marks in seen
+        for (digest,) in file.all(
+            "SELECT key FROM rows WHERE kind='records' AND dataset=?", account
+        )
+    )
+    if mixed and join(file, name, held):
+        notes.append(
+            f"data set {name!r} was used before with other records, or with another share held "
+            "out, so that some records may have been both trained on and evaluated on: from now "
+            f"on {name!r} and {held!r} add up."
+        )
+    near = [n for n in overlapping(file, kept) if n.name not in (name, held)]
+    known = [
+        row[0]
+        for row in file.all(
+            "SELECT DISTINCT dataset FROM rows WHERE kind='records' AND key=?", kept.digest
+        )
+    ]
+    for other in dict.fromkeys([*known, *(() if apart else (n.name for n in near))]):
+        if join(file, held, other):
+            notes.append(
+                f"records of {held!r} are also charged as {other!r}: from now on the two add up."
+            )
+    _note(file, held, kept)
+    return Account(held, tuple(notes))
+
+
 def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> Account:
     """The user's word counts;
     only the very same records are never counted under two names apart."""

@@ -16,7 +16,7 @@ nearly nothing. A name (`dataset=`) is needed there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,14 +62,21 @@ class Marks:
 def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
     """rows: (N, p), or CSR as (data, indices, indptr); labels (N,)."""
     total, smallest = 0, np.empty(0, np.uint64)
-    for block in _hashes(rows, np.ascontiguousarray(labels, "<f8"), key):
+    for block in record_hashes(rows, np.ascontiguousarray(labels, "<f8"), key):
         total += sum(int.from_bytes(one, "little") for one in block)
         heads = np.frombuffer(b"".join(one[:8] for one in block), "<u8").astype(np.uint64)
         smallest = np.unique(np.concatenate([smallest, heads]))[:KEPT]
     return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest)
 
 
-def _hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
+def joined_marks(parts: Sequence[Marks]) -> Marks:
+    """The marks of all records, from those of parts that hold each of them once."""
+    total = sum(int(part.digest, 16) for part in parts)
+    smallest = np.unique(np.concatenate([part.sketch for part in parts]))[:KEPT]
+    return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest)
+
+
+def record_hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]:
     """The records' hashes, block by block: label, number of entries, values, and the features
     unless they are simply the first."""
     for first, features, values, counts in _entries(rows):

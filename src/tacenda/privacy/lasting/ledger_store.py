@@ -36,6 +36,7 @@ from tacenda.privacy.lasting.accounts import (
     Account,
     Near,
     account_of,
+    held_out_of,
     join,
     joined,
     overlapping,
@@ -45,7 +46,7 @@ from tacenda.privacy.lasting.accounts import (
 from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
-from tacenda.privacy.lasting.fingerprints import marks_of
+from tacenda.privacy.lasting.fingerprints import Marks, marks_of
 from tacenda.privacy.lasting.stretches import charges_of, stretched
 from tacenda.privacy.lasting.tables import replayed, stored
 from tacenda.words import against
@@ -122,9 +123,19 @@ class LedgerStore:
     ) -> Account:
         """The account of these records, remembered: by name if one is given,
         else by the records themselves (`store_accounts`)."""
+        return self.account_of_marks(marks_of(rows, labels, self.salt), dataset, former)
+
+    @property
+    def salt(self) -> bytes:
+        """The key under which this ledger hashes records; for its owner's processes only."""
+        return self._file.salt
+
+    def account_of_marks(
+        self, marks: Marks, dataset: str | None = None, former: str = ""
+    ) -> Account:
+        """`account` by the marks of the records, made under this ledger's salt."""
         if dataset is not None:
             _name("dataset", dataset)
-        marks = marks_of(rows, labels, self._file.salt)
         with self._file.writing():
             return account_of(self._file, marks, dataset, former)
 
@@ -146,6 +157,18 @@ class LedgerStore:
         """The name of a data set in this ledger:
         a hash of its bytes under the ledger's own salt."""
         return fingerprint(chunks, self._file.salt)
+
+    def secret(self, purpose: str) -> bytes:
+        """A key of this ledger's own for one purpose, the same at every call."""
+        return bytes.fromhex(self._file.keyed(f"secret: {purpose}".encode()))
+
+    def held_out_account(self, dataset: str, trained: Any, held_out: Any, apart: bool) -> Account:
+        """The account of the records that are held out of training on `dataset`'s records
+        (`accounts.held_out_of`); both as (rows, labels), apart: the data set was named by its
+        holder, whose word keeps it apart from others."""
+        marks = [marks_of(*records, self._file.salt) for records in (trained, held_out)]
+        with self._file.writing():
+            return held_out_of(self._file, dataset, *marks, apart)
 
     def set_budget(
         self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one"

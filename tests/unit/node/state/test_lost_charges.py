@@ -354,7 +354,7 @@ def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
     contract = small_contract(2, ROUNDS, graph="path")
     plan, rng = make_plan(contract), np.random.default_rng(0)
     problem = problem_of(
-        contract, "m0", rng.uniform(-0.4, 0.4, size=(60, 4)), rng.integers(2, size=60)
+        contract, 60, rng.uniform(-0.4, 0.4, size=(60, 4)), rng.integers(2, size=60)
     )
     events = [event.to_dict() for event, count in plan.events("m0") for _ in range(count)]
     path, home = tmp_path / "elsewhere" / "ledger.sqlite", tmp_path / "state"

@@ -1,0 +1,652 @@
+"""`PrivateSearchCV`: the best of several candidates inside one budget."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tacenda import checks
+from tacenda._types import Array, Floats, Ints
+from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.errors import InputError, PrivacyError
+from tacenda.estimators.base import Arrangement
+from tacenda.estimators.classifiers import _PrivateClassifier
+from tacenda.estimators.regressors import _PrivateRegressor, released_form
+from tacenda.privacy.accounting.calibration import gaussian_mu
+from tacenda.privacy.accounting.curves import GaussianProfile
+from tacenda.privacy.secrets.ledger import Charges
+from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
+from tacenda.problem import regularisers
+from tacenda.problem.facts import Facts
+from tacenda.runtime.result import RunResult
+from tacenda.runtime.simulate import simulate
+from tacenda.runtime.spec import RunSpec
+from tacenda.selection.budget import ways_to_search
+from tacenda.selection.scores import CLASSIFIERS, REGRESSORS, CandidateScores
+from tacenda.words import counted
+
+# What belongs to the search and the records, and is the same for all candidates
+COMMON = (
+    "adjacency",
+    "bounds",
+    "classes",
+    "coalition",
+    "dataset",
+    "delta",
+    "epsilon",
+    "graph",
+    "ledger",
+    "n_nodes",
+    "public_sizes",
+    "random_state",
+    "target_bounds",
+)
+FREE = ("strength", "l1_ratio")  # other values of these follow from one released moment
+SCORED = {"logistic", "multinomial", "hinge", "smoothed-hinge", "multiclass-hinge"}
+PREDICTED = {"squared", "huber", "absolute-deviation", "pinball"}
+WITHIN = 1 + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """One training: the positions of its candidates, what it will run, and what that will cost."""
+
+    candidates: list[int]
+    arranged: Arrangement
+    statement: Statement
+
+    def models(self, settings: list[dict[str, Any]]) -> dict[int, Any]:
+        """Run it: the model of each of its candidates."""
+        first, *others = self.candidates
+        own: Any = self.arranged.estimator._run(self.arranged)
+        return {first: own} | {k: self._other(own, settings[k]) for k in others}
+
+    def _other(self, own: Any, settings: dict[str, Any]) -> Any:
+        """The model of another strength, from what the training released."""
+        other = copy.copy(own).set_params(**settings)
+        form = released_form(own.result_)
+        assert form is not None
+        which = regularisers.by_name(other._regulariser())
+        model = form.path(which, [float(other.strength)])[0]
+        models = np.broadcast_to(model, own.result_.models.shape).copy()
+        result = replace(own.result_, models=models, last=models, noise_std=None)
+        other._keep(result, self.arranged.scaling, self.arranged.topology)
+        return other
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    """Whether the model of a search has a method."""
+    return lambda search: hasattr(getattr(search, "best_estimator_", search.estimator), name)
+
+
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Search over settings of a private model, inside one budget.
+
+    Each data holder keeps a share of its records away from training. Candidates are trained on the
+    others, all within (epsilon, delta); then one private statistic of the records held out scores
+    them all, and the best is chosen. A record is trained on or held out, never both, so the
+    search as a whole is (epsilon, delta)-private, and `privacy_` says so.
+
+    Parameters
+    ----------
+    estimator : PrivateLinearModel
+        A private classifier or regressor of `tacenda.estimators`. Its own epsilon, delta, ledger,
+        dataset and random_state are not used: those of the search are.
+    param_grid : dict or list of dict
+        Values to try for each setting, as in scikit-learn's `GridSearchCV`. They must not come
+        from a look at the records.
+    epsilon : float, default=1.0
+        Privacy of the whole search, for one record: all trainings and the choice.
+    delta : float, default=1e-5
+        The chance with which the bound of epsilon may fail.
+    held_out : float, default=0.2
+        Share of each data holder's records that is held out for the choice. It must not come from
+        a look at the records.
+    scoring : str or None, default=None
+        "accuracy", "neg_log_loss" (of at most ln 100 a record) or "neg_brier_score" of classifiers,
+        "neg_mean_squared_error" or "neg_mean_absolute_error" of regressors, where an error counts
+        as at most a quarter of the target range. None: the first one.
+    random_state : int, RandomState or None, default=None
+        None draws fresh noise and a fresh split. An int makes them reproducible: for simulation
+        only.
+    verbose : bool, default=False
+        Whether to print what is trained, and what it may cost.
+    ledger : path or None, default=None
+        A lasting ledger's file, to which every training and the choice are charged before their
+        noise is drawn.
+    dataset : str or None, default=None
+        Name of the ledger's account of the records trained on; those held out have the account
+        "<dataset>/held-out".
+
+    Attributes
+    ----------
+    best_estimator_ : PrivateLinearModel
+        The chosen model, as it was released: it is not fitted again, and its `privacy_` is that of
+        the search.
+    best_params_ : dict
+        Its settings.
+    best_index_ : int
+        Its position in `cv_results_`.
+    best_score_ : float
+        Its score with noise; as the largest of several noisy scores it tends to be too large.
+    cv_results_ : dict
+        For each candidate "params", "param_<name>", "mean_test_score" (its released score, with
+        noise), "noise_test_score" (standard deviation of that noise) and "rank_test_score".
+    privacy_ : Statement
+        What the search guarantees: that of `training_privacy_` and `held_out_privacy_` with the
+        larger epsilon.
+    training_privacy_ : Statement
+        Of the records that were trained on: all trainings together.
+    held_out_privacy_ : Statement
+        Of the records that were held out: the choice.
+    n_trainings_ : int
+        How many trainings were charged: one for each candidate, or for all strengths of a
+        regression from released moments together.
+    ways_ : list of Way
+        How the budget might have been spent on these trainings, the one that leaves each training
+        most first. The trainings here are composed: their messages are seen.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+    conditions_ : list of str
+        What the guarantee rests on, in sentences.
+
+    See Also
+    --------
+    tacenda.selection.ways_to_search : What one training may cost, by number of candidates.
+    sklearn.model_selection.GridSearchCV : The search without privacy.
+
+    Notes
+    -----
+    There is no cross-validation and no second fit on all records: both would charge the records
+    held out as well. A pipeline may end with a search; a search over a pipeline is refused, because
+    steps before the model would read the records without noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(6000, 3))
+    >>> y = X @ [3.0, -2.0, 1.0] + rng.normal(size=6000)
+    >>> ridge = tc.PrivateRidge(bounds=(-1, 1), target_bounds=(-8, 8), n_nodes=4)
+    >>> search = tc.PrivateSearchCV(
+    ...     ridge, {"strength": [1e-4, 1e-2, 1.0]}, epsilon=1.0, random_state=0
+    ... )
+    >>> search = search.fit(X, y)
+    >>> search.best_params_["strength"] < 1.0, search.n_trainings_
+    (True, 1)
+    >>> round(search.privacy_.epsilon, 2)
+    1.0
+    """
+
+    # The node of each record reaches `fit` through pipelines without asking
+    __metadata_request__fit = {"nodes": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        held_out: float = 0.2,
+        scoring: str | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+        ledger: Any = None,
+        dataset: str | None = None,
+    ) -> None:
+        self.estimator, self.param_grid = estimator, param_grid
+        self.epsilon, self.delta = epsilon, delta
+        self.held_out, self.scoring = held_out, scoring
+        self.random_state, self.verbose = random_state, verbose
+        self.ledger, self.dataset = ledger, dataset
+
+    def fit(self, X: Any, y: Any, nodes: Any = None) -> Self:
+        """Train the candidates and choose one, within epsilon and delta.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records: a dense array, a pandas or polars frame, or a SciPy sparse matrix or array.
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+        nodes : array-like of shape (n_samples,), default=None
+            Which data holder each record belongs to. None: an even split over the estimator's
+            `n_nodes`.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+        """
+        candidates = self._candidates()
+        # A fixed random_state gives every training and the choice noise of its own: equal noise in
+        # two releases would cancel
+        source = np.random.default_rng(self._seed())
+        inner, outer = self._split(X, y, nodes, source)
+        seeds = [int(s) for s in source.choice(2**31 - 1, len(candidates) + 1, replace=False)]
+        known = self.random_state is not None
+        self._known = self._labels(y)
+        trainings = self._trainings(candidates, inner, seeds if known else None)
+        reader = self._reader(outer, trainings[0].arranged)
+        self.training_privacy_ = _together([t.statement for t in trainings], self.epsilon)
+        models: dict[int, Any] = {}
+        for number, training in enumerate(trainings, start=1):
+            if self.verbose:
+                print(
+                    f"training {number} of {len(trainings)}: {candidates[training.candidates[0]]}"
+                )
+            models |= training.models(candidates)
+        ordered = [models[k] for k in range(len(candidates))]
+        result = reader.asked(ordered, seeds[-1] if known else None, self)
+        assert result.privacy is not None
+        self.held_out_privacy_ = result.privacy
+        self._keep(candidates, ordered, reader, result, trainings)
+        return self
+
+    # ---- before anything is released
+    def _candidates(self) -> list[dict[str, Any]]:
+        model = self.estimator
+        if not isinstance(model, _PrivateClassifier | _PrivateRegressor):
+            raise InputError(
+                "estimator must be a private classifier or regressor of tacenda.estimators, not "
+                f"{type(model).__name__}; steps of a pipeline would read the records without "
+                "noise, so put the search at the end of a pipeline of public steps instead."
+            )
+        found = list(ParameterGrid(self.param_grid))
+        for name in sorted({name for params in found for name in params}):
+            if name in COMMON:
+                raise InputError(
+                    f"param_grid must not vary {name!r}, which is the same for all candidates; "
+                    "set it on the search or on the estimator."
+                )
+            if name not in model.get_params(deep=False):
+                raise InputError(
+                    f"param_grid names {name!r}, which {type(model).__name__} does not have; use "
+                    f"one of {', '.join(sorted(set(model.get_params(deep=False)) - set(COMMON)))}."
+                )
+        if not found:
+            raise InputError("param_grid must hold at least one candidate.")
+        return found
+
+    def _seed(self) -> int | None:
+        if self.random_state is None or isinstance(self.random_state, int | np.integer):
+            return None if self.random_state is None else int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _labels(self, y: Any) -> dict[str, Any]:
+        """The label set of a classifier, also where a part of the records lacks a label; those
+        found count as public, as in a fit."""
+        if not isinstance(self.estimator, _PrivateClassifier):
+            return {}
+        declared = self.estimator.classes
+        return {"classes": np.unique(np.asarray(y)).tolist() if declared is None else declared}
+
+    def _split(
+        self, X: Any, y: Any, nodes: Any, source: np.random.Generator
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments of `fit` for the records trained on, and for those held out."""
+        share = checks.between("held_out", self.held_out, 0.0, 1.0)
+        count = X.shape[0] if hasattr(X, "shape") else len(X)
+        owners = None if nodes is None else np.asarray(nodes)
+        if owners is not None and owners.shape != (count,):
+            raise InputError(
+                f"nodes must name the holder of each record ({count}), not shape {owners.shape}."
+            )
+        away = held_out_records(owners, count, share, self.estimator.adjacency, source)
+
+        def part(chosen: Array) -> dict[str, Any]:
+            where = np.flatnonzero(chosen)
+            return {
+                "X": _rows(X, where),
+                "y": _rows(y, where),
+                "nodes": None if owners is None else owners[where],
+            }
+
+        return part(~away), part(away)
+
+    def _trainings(
+        self, candidates: list[dict[str, Any]], part: dict[str, Any], seeds: list[int] | None
+    ) -> list[_Training]:
+        """All trainings, arranged and priced: together they keep (epsilon, delta)."""
+        groups = self._groups(candidates, free=isinstance(self.estimator, _PrivateRegressor))
+        found = self._priced(groups, candidates, part, seeds)
+        alone = all(isinstance(t.arranged.settings["algorithm"], MomentRegression) for t in found)
+        if len(groups) < len(candidates) and not alone:
+            found = self._priced(self._groups(candidates, free=False), candidates, part, seeds)
+        self.ways_ = ways_to_search(len(found), self.epsilon, self.delta)
+        return found
+
+    @staticmethod
+    def _groups(candidates: list[dict[str, Any]], free: bool) -> list[list[int]]:
+        """Candidates that one training serves."""
+        groups: dict[str, list[int]] = {}
+        for k, params in enumerate(candidates):
+            own = {name: v for name, v in params.items() if not (free and name in FREE)}
+            groups.setdefault(repr(sorted(own.items())) if free else str(k), []).append(k)
+        return list(groups.values())
+
+    def _priced(
+        self,
+        groups: list[list[int]],
+        candidates: list[dict[str, Any]],
+        part: dict[str, Any],
+        seeds: list[int] | None,
+    ) -> list[_Training]:
+        """By Gaussian composition, where trainings are Gaussian; else by adding epsilon and delta
+        up."""
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        mu = gaussian_mu(epsilon, delta) / math.sqrt(len(groups))
+        ways = (
+            (GaussianProfile(mu).epsilon(delta), delta),
+            (epsilon / len(groups), delta / len(groups)),
+        )
+        for each, small in ways:
+            found = []
+            for group in groups:
+                own = clone(self.estimator).set_params(
+                    **candidates[group[0]],
+                    epsilon=each,
+                    delta=small,
+                    ledger=self.ledger,
+                    dataset=self.dataset,
+                    random_state=None if seeds is None else seeds[group[0]],
+                    **self._known,
+                    **self._sizes(1 - self.held_out),
+                )
+                arranged = own._arranged(**part)
+                found.append(_Training(group, arranged, _reserved(arranged, delta)))
+            if _together([t.statement for t in found], epsilon).epsilon <= epsilon * WITHIN:
+                return found
+        name = found[0].arranged.settings["algorithm"].title
+        raise PrivacyError(
+            f"epsilon: no division of {epsilon:g} over {len(groups)} trainings by {name} is known "
+            "to keep it; use algorithm='auto'."
+        )
+
+    def _sizes(self, share: float) -> dict[str, Any]:
+        """Declared sizes of a part of the records."""
+        given = self.estimator.public_sizes
+        if given is None:
+            return {}
+        return {"public_sizes": (np.asarray(given, float) * share).tolist()}
+
+    def _reader(self, part: dict[str, Any], training: Arrangement) -> _Reader:
+        """The records held out, on the same network."""
+        model = clone(self.estimator).set_params(
+            epsilon=None,
+            algorithm="dpdda",
+            prepare=None,
+            rounds=None,
+            fit_intercept=True,  # candidates may have one
+            n_nodes=None,
+            graph=training.topology,
+            **self._sizes(self.held_out),
+        )
+        model.set_params(**self._known)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what they say was said by the trainings
+            arranged = model._arranged(**part)
+        loss = arranged.problem.loss
+        allowed: tuple[str, ...] = (
+            CLASSIFIERS if isinstance(model, _PrivateClassifier) else REGRESSORS
+        )
+        if loss.name not in (*SCORED, *PREDICTED):
+            raise InputError(
+                f"estimator must be one whose predictions a search can score, not "
+                f"{type(model).__name__}; choose its settings on public records."
+            )
+        if not hasattr(model, "predict_proba"):
+            allowed = tuple(a for a in allowed if a not in ("neg_log_loss", "neg_brier_score"))
+        scoring = allowed[0] if self.scoring is None else self.scoring
+        return _Reader(arranged, checks.one_of("scoring", scoring, allowed))
+
+    # ---- what was released
+    def _keep(
+        self,
+        candidates: list[dict[str, Any]],
+        models: list[Any],
+        reader: _Reader,
+        result: RunResult,
+        trainings: list[_Training],
+    ) -> None:
+        scores, noise = reader.scores(result, self._held_out_size(reader))
+        best = int(np.argmax(scores))
+        self.privacy_ = max(
+            self.training_privacy_, self.held_out_privacy_, key=lambda said: said.epsilon
+        )
+        self.n_trainings_ = len(trainings)
+        self.best_index_, self.best_params_ = best, candidates[best]
+        self.best_score_, self.scorer_ = float(scores[best]), reader.scoring
+        order = np.argsort(-scores)
+        ranks = np.empty(len(scores), int)
+        ranks[order] = np.arange(1, len(scores) + 1)
+        self.cv_results_: dict[str, Any] = {
+            "params": candidates,
+            "mean_test_score": scores,
+            "noise_test_score": np.full(len(scores), noise),
+            "rank_test_score": ranks,
+        }
+        for name in sorted({name for params in candidates for name in params}):
+            column = np.ma.MaskedArray(np.empty(len(candidates), object), mask=True)
+            for k, params in enumerate(candidates):
+                if name in params:
+                    column[k] = params[name]
+            self.cv_results_[f"param_{name}"] = column
+        chosen: Any = copy.copy(models[best])
+        # The model alone would seem to cost one training; who has it has what all of them cost
+        chosen.privacy_ = self.privacy_
+        chosen.result_ = replace(chosen.result_, privacy=self.privacy_)
+        said = [
+            f"The model is the best of {counted(len(candidates), 'candidate')} from "
+            f"{counted(len(trainings), 'training')}: epsilon is that of all trainings together, "
+            "and of the choice on records held out from them, whichever is larger.",
+            "The candidates and the share held out are public, "
+            "and were not chosen by looking at the records.",
+        ]
+        chosen.conditions_ = [*chosen.conditions_, *said]
+        self.best_estimator_, self.conditions_ = chosen, chosen.conditions_
+        self.n_features_in_ = chosen.n_features_in_
+        if hasattr(chosen, "feature_names_in_"):
+            self.feature_names_in_ = chosen.feature_names_in_
+
+    def _held_out_size(self, reader: _Reader) -> float:
+        """Public number of records held out."""
+        return float(Facts.of(reader.arranged.problem, self.estimator.adjacency).sizes.sum())
+
+    # ---- use of the chosen model
+    @property
+    def classes_(self) -> Array:
+        """Labels of the chosen classifier."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.classes_)
+
+    def predict(self, X: Any) -> Array:
+        """Predict with the chosen model.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+            Classes or targets.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any) -> Array:
+        """Linear scores by the chosen model.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The scores.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class by the chosen model.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records, in the units in which they were fitted.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy or R2 of the chosen model, computed without noise: for public records only.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+
+        Returns
+        -------
+        score : float
+            The score, which nothing protects.
+        """
+        check_is_fitted(self, "best_estimator_")
+        return float(self.best_estimator_.score(X, y))
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        tags.non_deterministic = True
+        return tags
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """The records held out, as the statistic reads them."""
+
+    arranged: Arrangement
+    scoring: str
+
+    def asked(self, candidates: list[Any], seed: int | None, search: PrivateSearchCV) -> RunResult:
+        """One private statistic: the sums of all candidates' scores."""
+        arranged, model = self.arranged, self.arranged.estimator
+        outputs = arranged.problem.n_outputs
+        weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
+        asked = CandidateScores(tuple(tuple(w.reshape(-1).tolist()) for w in weights), self.scoring)
+        coalition, n = search.estimator.coalition, arranged.topology.n
+        masked = coalition is not None and n > coalition + 1
+        return simulate(
+            arranged.problem,
+            arranged.topology,
+            StatisticRelease(asked, "masked" if masked else "independent"),
+            1,
+            Privacy(search.epsilon, search.delta, search.estimator.adjacency, coalition=coalition),
+            seed=seed,
+            progress=False,
+            metrics=(),
+            ledger=search.ledger,
+            dataset=None if search.dataset is None else f"{search.dataset}/held-out",
+        )
+
+    def scores(self, result: RunResult, size: float) -> tuple[Floats, float]:
+        """Released scores in the user's units, and the standard deviation of their noise."""
+        means = 0.5 + result.released["total"] / size
+        noise = float(result.released["noise"][0]) / size
+        if self.scoring == "accuracy":
+            return means, noise
+        unit = CandidateScores(((0.0,),), self.scoring).largest
+        if isinstance(self.arranged.estimator, _PrivateRegressor):
+            reach = self.arranged.estimator._target.reach
+            unit *= reach**2 if self.scoring == "neg_mean_squared_error" else reach
+        return -(1 - means) * unit, noise * unit
+
+
+def held_out_records(
+    nodes: Any, count: int, share: float, adjacency: str, source: np.random.Generator
+) -> Array:
+    """(count,) whether each record is held out, drawn without a look at any record.
+
+    replace-one: exactly round(share m) of a holder's m records, at least one and not all, so that
+    sizes stay public. add-remove: each record by a coin of its own.
+    """
+    if adjacency == "add-remove":
+        return source.random(count) < share
+    away = np.zeros(count, bool)
+    for own in [np.arange(count)] if nodes is None else _positions(nodes):
+        if len(own) < 2:
+            raise InputError(
+                f"nodes must have at least 2 records each for a search, not {len(own)}: one to "
+                "train on and one to hold out."
+            )
+        number = min(max(round(share * len(own)), 1), len(own) - 1)
+        away[source.choice(own, number, replace=False)] = True
+    return away
+
+
+def _positions(nodes: Array) -> list[Ints]:
+    _, number = np.unique(nodes, return_inverse=True)
+    return [np.flatnonzero(number == k) for k in range(int(number.max(initial=-1)) + 1)]
+
+
+def _rows(values: Any, where: Ints) -> Any:
+    """Some rows of an array, frame, column or sparse matrix."""
+    from sklearn.utils import _safe_indexing
+
+    return _safe_indexing(values, where)
+
+
+def _reserved(arranged: Arrangement, delta: float) -> Statement:
+    """What a training will cost, before it begins."""
+    assert arranged.privacy is not None
+    settings = arranged.settings
+    spec = RunSpec(
+        settings["algorithm"],
+        arranged.topology,
+        Facts.of(arranged.problem, arranged.privacy.adjacency),
+        settings["rounds"],
+        arranged.privacy,
+        settings.get("output"),
+        settings.get("finish_mixing", 0),
+    ).checked()
+    assert spec.calibration is not None
+    found = spec.statement(spec.calibration.reserved, "reserved")
+    assert found is not None
+    return replace(found, delta=delta, hidden=None)
+
+
+def _together(statements: list[Statement], epsilon: float) -> Statement:
+    """One statement of several runs on the same records."""
+    charges = Charges(item for said in statements for item in said.charges)
+    return replace(statements[0], charges=charges, target=epsilon, hidden=None)

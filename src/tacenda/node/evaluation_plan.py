@@ -1,0 +1,125 @@
+"""The public half of the closing run, derived by every member from the contract that all signed and
+from the model: what is asked of the held-out records, and with which noise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacenda._types import Array
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.node.identity.contract import Contract
+from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.problem import losses
+
+if TYPE_CHECKING:
+    from tacenda.problem.counts import ClassCounts, ValueSums
+
+UNKNOWN = "0" * 64  # in the place of the model's digest, before there is a model
+TITLE = ": evaluation"
+# What a closing run does not take over from its contract
+_OF_TRAINING = (
+    "evaluation",
+    "amendment",
+    "follows",
+    "left",
+    "prepare",
+    "output",
+    "mixing",
+    "finish_mixing",
+)
+
+
+def model_digest(model: Array) -> str:
+    """SHA-256 of a model, the same on every machine."""
+    plain = np.ascontiguousarray(model, "<f8").reshape(-1)
+    return hashlib.sha256(f"model of {len(plain)} numbers\n".encode() + plain.tobytes()).hexdigest()
+
+
+def statistic_of(contract: Contract) -> ClassCounts | ValueSums:
+    """What is asked of every held-out record, from the contract alone."""
+    from tacenda.evaluation.private import counts_for
+
+    terms, problem = contract.evaluation, contract.problem
+    assert terms is not None
+    of_numbers = problem.classes is None
+    for field in ("low", "high", "residual_bound", "edges", "log_loss_bound"):
+        number = field in ("low", "high", "residual_bound")
+        if getattr(terms, field) is not None and number != of_numbers:
+            kind = "classes" if number else "numbers"
+            raise InputError(
+                f"contract field evaluation.{field}: it has no meaning for a label of {kind}; "
+                "remove it from the terms."
+            )
+    if of_numbers and (terms.low is None or terms.high is None):
+        raise InputError(
+            "contract field evaluation.low: for a label that is a number the contract must hold "
+            "its bounds, low and high; `tacenda consortium draft` takes them from the schema."
+        )
+    bounds = None if not of_numbers else (float(terms.low or 0.0), float(terms.high or 0.0))
+    usual = counts_for(losses.by_name(problem.loss), len(problem.classes or ()), bounds)
+    given = {
+        "edges": None if terms.edges is None else tuple(terms.edges),
+        "log_loss_bound": terms.log_loss_bound,
+        "residual_bound": terms.residual_bound,
+    }
+    found: ClassCounts | ValueSums = replace(
+        usual, **{name: value for name, value in given.items() if value is not None}
+    )
+    return found
+
+
+def closing_contract(
+    contract: Contract, model: str, noise: str, absent: Iterable[str] = ()
+) -> Contract:
+    """The text of the closing run, the same at every member. model: the digest of what it
+    evaluates; absent: who took no part in the training's end."""
+    terms, gone = contract.evaluation, frozenset(absent)
+    assert terms is not None
+    plain = {k: v for k, v in contract.to_plain().items() if k not in _OF_TRAINING}
+    room = 200 - len(TITLE)
+    sizes = {name: contract.held_out_size(name) for name in contract.names}
+    return Contract.build(
+        {
+            **plain,
+            "title": f"{contract.title[:room]}{TITLE}",
+            "rounds": 1,
+            "algorithm": {
+                "name": "statistic",
+                "statistic": statistic_of(contract).to_plain(),
+                "noise": noise,
+            },
+            "privacy": {
+                **plain["privacy"],
+                "epsilon": terms.epsilon or contract.privacy.epsilon,
+                "delta": terms.delta or contract.privacy.delta,
+            },
+            "absence": {**plain["absence"], "policy": "stop"},
+            "edges": [edge for edge in plain["edges"] if not gone & set(edge)],
+            "members": [
+                {**member, "size": sizes[member["name"]]}
+                for member in plain["members"]
+                if member["name"] not in gone
+            ],
+            "evaluates": {"run": contract.run_id(), "model": model},
+        }
+    )
+
+
+def closing_plan(contract: Contract, model: str = UNKNOWN, absent: Iterable[str] = ()) -> RunPlan:
+    """The public half of the closing run: under masks where the contract says how many members may
+    combine what they know and the graph allows it, otherwise with noise that needs no trust."""
+    plans = ["masked", "independent"]
+    if contract.privacy.coalition is None:
+        plans = ["independent"]
+    while True:
+        try:
+            return make_plan(closing_contract(contract, model, plans[0], absent))
+        except UnsupportedError:
+            plans.pop(0)
+            if not plans:
+                raise

@@ -1,0 +1,254 @@
+"""The closing run: all members evaluate the finished model on the records that they held out.
+
+It follows the training inside the same `tacenda node run`, as a run of one round with a contract,
+a state folder and a reservation of its own:
+
+    contract       derived by every member from the one that all signed and from the model, whose
+                   digest is in it: members with different models do not meet, and read in which
+                   field they differ
+    records        those that were held out; the training never saw them
+    state          `evaluation` inside the training's state folder, with a noise key of its own
+    reservation    in the account NAME/held-out, before round 1 of the training
+
+Who was absent when the training ended is not in it. Nobody can be left out later: the one round has
+one noise, and a second attempt with other members would have to be paid again. So it waits for a
+member that stays away, as long as the contract says, and can be started again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacenda.errors import StateError
+from tacenda.node.evaluation_plan import (
+    TITLE,
+    closing_contract,
+    closing_plan,
+    model_digest,
+    statistic_of,
+)
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.member_records import MemberRecords
+from tacenda.node.membership.amendments import Amendments
+from tacenda.node.observer import EVALUATION_STATE, Observer
+from tacenda.node.peer import Peer
+from tacenda.node.policy import PolicyFile
+from tacenda.node.run_plan import RunPlan, make_plan
+from tacenda.node.session import Session
+from tacenda.node.settings import NodeSettings
+from tacenda.node.state.accounts import claim_held_out, require_covered
+from tacenda.node.state.database import NodeState
+from tacenda.node.state.spending import Spending
+from tacenda.node.watchdog import Signals
+from tacenda.runtime.lasting_run import data_digest
+from tacenda.runtime.result import RunResult
+
+if TYPE_CHECKING:
+    from tacenda.data.schema import Label
+    from tacenda.evaluation.private import PrivateEvaluation
+
+LEAVE_TAKEN = "all finished"  # note: no neighbour needs a message of this run any more
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the closing run found, and what it really cost."""
+
+    found: PrivateEvaluation
+    model: str
+
+
+class EvaluationRun:
+    """`with EvaluationRun(...)` around the training: opens the closing run's state before round 1.
+    Then `reserve`, and after the training `run`; `give_back` for a member that leaves."""
+
+    def __init__(
+        self,
+        options: NodeSettings,
+        contract: Contract,
+        identity: Identity,
+        log: Any,
+        stop: Signals,
+        policy: PolicyFile | None,
+        label: Label,
+    ) -> None:
+        """label: of the schema, whose units the measures have."""
+        self._options, self._contract, self._identity = options, contract, identity
+        self._label = label
+        self._log, self._stop, self._policy = log, stop, policy
+        self.plan = closing_plan(contract)
+        self._state = NodeState(options.state / EVALUATION_STATE)
+        self._spending: Spending | None = None
+
+    def __enter__(self) -> EvaluationRun:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._spending is not None:
+            self._spending.__exit__(kind, error, trace)
+        self._state.close()
+
+    def claim(self, ledger: Path, account: str, records: MemberRecords) -> list[str]:
+        """Bind the state to the held-out records, and find their account; what to tell the
+        operator."""
+        assert records.held_out is not None
+        self._records, self._ledger, name = records.held_out, ledger, self._identity.name
+        run = f"{self._contract.run_id()}{TITLE}"
+        self._key = self._state.bind(run, name, data_digest(self._records))
+        self.account, notes = claim_held_out(
+            ledger,
+            account,
+            records.trained,
+            records.held_out,
+            named=self._options.dataset is not None,
+        )
+        return notes
+
+    def _booked(self, plan: RunPlan) -> Spending:
+        return Spending(
+            self._ledger,
+            plan,
+            self._identity.name,
+            self._records,
+            self._key,
+            self.account,
+            rehearsal=self._options.rehearsal,
+            closes=self._contract,
+        )
+
+    def require_covered(self, account: str, training: Spending, plan: RunPlan) -> None:
+        """Refuse, before anything is reserved, a run that could not pay for its evaluation."""
+        name, mine = self._identity.name, self._booked(self.plan)
+        require_covered(
+            self._ledger,
+            account,
+            self.account,
+            (training.run, plan.events(name)),
+            (mine.run, self.plan.events(name)),
+        )
+
+    def reserve(self) -> None:
+        """Set aside in the ledger what the evaluation costs."""
+        self._spending = self._booked(self.plan).__enter__()
+        self._state.keep_mark(self._spending.mark)
+
+    def give_back(self) -> None:
+        """Free what was reserved and will not be needed."""
+        if self._spending is not None:
+            self._spending.settle(self._state.charges(), final=True)
+
+    def texts(self, amendments: Amendments, model: str, absent: frozenset[str]) -> list[Contract]:
+        """The closing run's contract, as derived from each text of the contract so far; the one in
+        force is the last."""
+        noise = self.plan.contract.algorithm.model_dump()["noise"]
+        return [
+            closing_contract(text, model, noise, absent)
+            for text in [*amendments.former, amendments.current]
+        ]
+
+    def run(
+        self, result: RunResult, amendments: Amendments, absent: frozenset[str], observer: Observer
+    ) -> Evaluated:
+        """Evaluate the model with the others; started again, it goes on where it stopped."""
+        name, model = self._identity.name, np.asarray(result.models[0], float).reshape(-1)
+        digest = model_digest(model)
+        plan = make_plan(self.texts(amendments, digest, absent)[-1])
+        if absent:  # fewer members hide each other less: another noise, and another reservation
+            self.give_back()
+            assert self._spending is not None
+            self._spending.__exit__(None, None, None)
+            self._spending = self._booked(plan).__enter__()
+        spending = self._spending
+        assert spending is not None
+        *former, in_force = self.texts(amendments, digest, absent)
+        session = Session(
+            self._options,
+            plan,
+            self._identity,
+            self._state,
+            self._log,
+            self._stop,
+            in_force,
+            former,
+        )
+        session.handshake.closes = frozenset(
+            text.hash() for text in [*amendments.former, amendments.current]
+        )
+        session.show_state(self._key)
+        self._log.info("evaluation begins", message=f"of the model {digest[:16]}")
+        with session.display.open():
+            observer.watch(session.display, session.exchange)
+            try:
+                edges = session.handshake.edges
+                peer = Peer(
+                    plan,
+                    name,
+                    self._records,
+                    self._key,
+                    self._state,
+                    session.exchange,
+                    edges,
+                    start=model,
+                )
+                peer.restore()
+                if peer.round < plan.contract.rounds:
+                    spending.require_open()
+                session.meet(peer)
+                session.run(peer, spending.anew, self._policy)
+                found = peer.result(session.display.seconds)
+                spending.settle(self._state.charges(), final=True)
+                if not self._state.noted(LEAVE_TAKEN):
+                    missing = session.take_leave(self._contract.absence.limit_seconds)
+                    self._state.note(LEAVE_TAKEN, not missing)
+            except BaseException:
+                self._settle_what_is_there(spending)
+                raise
+            finally:
+                session.stop()
+        return Evaluated(self._read(found, plan, digest), digest)
+
+    def _settle_what_is_there(self, spending: Spending) -> None:
+        try:
+            spending.settle(self._state.charges(), final=False)
+        except (StateError, sqlite3.Error) as failed:
+            self._log.warning("spending not settled yet", reason=type(failed).__name__)
+
+    def _read(self, found: RunResult, plan: RunPlan, digest: str) -> PrivateEvaluation:
+        """Measures and intervals: from released values alone."""
+        from tacenda.evaluation.measures import Units
+        from tacenda.evaluation.private import PrivateEvaluation
+
+        contract, terms = self._contract, self._contract.evaluation
+        assert terms is not None
+        public = contract.privacy.adjacency == "replace-one"
+        sizes = [member.size for member in plan.contract.members]
+        return PrivateEvaluation(
+            statistic_of(contract),
+            found.released["total"],
+            float(found.released["noise"][0]),
+            sum(sizes) if public else None,
+            found.privacy,
+            None if contract.problem.classes is None else tuple(contract.problem.classes),
+            Units.of(self._label),
+            terms.confidence,
+            {
+                "name": contract.title,
+                "data": f"{terms.held_out:.3g} of each of {len(sizes)} members' records, held out",
+                "contract": contract.hash(),
+                "model": digest,
+                "members": plan.contract.names,
+                "held_out": terms.held_out,
+            },
+        )

@@ -1,0 +1,231 @@
+"""One run of one member over the network: everything between its state folder and its neighbours,
+from the meeting to the farewell. Training is one such run, the evaluation another."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+from tacenda.errors import InputError, StateError
+from tacenda.node.display import Display
+from tacenda.node.identity.certificates import Identity
+from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.membership.agreement import Agreement, Frozen
+from tacenda.node.membership.amendments import Amendments
+from tacenda.node.peer import Peer
+from tacenda.node.policy import PolicyFile
+from tacenda.node.protocol.contract_signatures import SignatureBook
+from tacenda.node.protocol.handshake import Handshake
+from tacenda.node.protocol.signed_rows import Witness
+from tacenda.node.protocol.wire import Membership, Progress, frame_limit
+from tacenda.node.run_plan import RunPlan
+from tacenda.node.settings import NodeSettings
+from tacenda.node.state.database import NodeState
+from tacenda.node.transport.endpoint import Endpoint
+from tacenda.node.transport.exchange import Exchange
+from tacenda.node.transport.mailbox import Mailbox
+from tacenda.node.transport.relay import SCHEME
+from tacenda.node.transport.streams import Proxy, read_secret
+from tacenda.node.watchdog import LOOK_AROUND, Signals, Watchdog
+from tacenda.runtime.places import row_forms
+
+# notices of an agreement under way within the contract's limit:
+# far fewer than would count as a flood
+REMINDERS = 100
+
+
+class Session:
+    """A member's part in one run. `meet` and `run` a peer, then `take_leave`; `stop` in any case.
+
+    in_force, former: the contract's text as amended, and the texts before it. amendments: those
+    that may still come; None in the closing run.
+    """
+
+    def __init__(
+        self,
+        options: NodeSettings,
+        plan: RunPlan,
+        identity: Identity,
+        state: NodeState,
+        log: Any,
+        stop: Signals,
+        in_force: Contract,
+        former: list[Contract],
+        amendments: Amendments | None = None,
+    ) -> None:
+        self.plan, self.name, self.state, self.log = plan, identity.name, state, log
+        self.contract, self._stop = plan.contract, stop
+        contract, name = self.contract, self.name
+        forms = row_forms(plan.spec)
+        self.mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
+        calls = frozenset(call for _, call in forms)
+        self.witness = Witness(contract, name, state, identity.signer(), log, calls)
+        self.handshake = Handshake(
+            in_force,
+            identity,
+            self.witness,
+            book=None if amendments is None else amendments.book,
+            ready=False,
+            former=former,
+        )
+        # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is
+        # drawn from the keys of the edges.
+        if plan.spec.algorithm.shared_noise is not None and contract.rehearsal_seed is None:
+            self.handshake.edges = EdgeKeys(contract, name, state)
+        limit = frame_limit(max(form.nbytes for form in forms.values()), len(contract.members))
+        member = contract.member(name)
+        self.endpoint = Endpoint(
+            self.handshake,
+            self.mailbox,
+            limit,
+            log,
+            bind=(options.bind or _any_interface(member.address)) if member.listens else None,
+            addresses=options.addresses,
+            proxy=None if options.proxy is None else Proxy.read(options.proxy, options.proxy_login),
+            relay_token=_relay_token(options, contract, name),
+        )
+        self.display = Display(contract, name, self.endpoint, log, quiet=options.quiet)
+        self.watchdog = Watchdog(contract, self.endpoint, stop, self.display, amendments)
+        self.exchange = Exchange(contract, state, self.endpoint, self.watchdog)
+        self.agreement = self.watchdog.agreement = Agreement(
+            plan, name, state, self.endpoint.tell, log, identity.sign_text
+        )
+        self.agreement.left = frozenset() if amendments is None else amendments.left
+        self.agreement.check()
+        self.endpoint.on_membership = self._heard
+        self.endpoint.greeting = self.agreement.greeting
+
+    def all_signed(self, book: SignatureBook) -> None:
+        """Wait, for as long as it takes, until every member's signature of the contract is here;
+        the neighbours are shown those that are."""
+        said = ""
+        while (words := book.current.sentence()) != "":
+            self.endpoint.start()
+            if words != said:
+                self.log.info("waiting for signatures", message=words)
+                said = words
+            self.display.unsigned(words)
+            self._stop.check()
+            self.watchdog.amend()
+            self.mailbox.take((0, 0, 0), list(self.endpoint.links), LOOK_AROUND)
+        self.display.unsigned("")
+        self.watchdog.keep_signed()
+        if said:
+            self.log.info("all members have signed", contract=book.current.hash)
+
+    def show_state(self, key: bytes) -> None:
+        """Which state this is, by a name that tells nothing of its key."""
+        self.handshake.state_id = hashlib.sha256(b"state id" + key).hexdigest()[:16]
+
+    def meet(self, peer: Peer) -> None:
+        """Stand where the peer's state stands, and open the edges."""
+        handshake, witness = self.handshake, self.witness
+        handshake.view, handshake.done = witness.done
+        handshake.started = witness.latest > (0, 0, 0)
+        self.mailbox.advance(self.exchange.view, peer.round + 1)
+        witness.advance(self.exchange.view, peer.round + 1)
+
+    def run(self, peer: Peer, anew: str, policy: PolicyFile | None) -> None:
+        """All rounds. anew: why this state may only join a view that the others have agreed on
+        without it."""
+        self.endpoint.ready()
+        self.endpoint.start()
+        self.exchange.resend()
+        while peer.round < peer.total:
+            self.mailbox.advance(self.exchange.view, peer.round + 1)
+            self.witness.advance(self.exchange.view, peer.round + 1)
+            try:
+                self.watchdog.keep_hours(policy)
+                peer.meet()
+                if anew and self.exchange.view == 0:
+                    raise StateError(anew)
+                peer.advance()
+            except Frozen:
+                self._agree(peer)
+                continue
+            self.display.round(peer.round, peer.total, self.exchange)
+            self.display.warn(peer.warnings())
+        self.exchange.flush()
+        self.display.finished()
+
+    def _agree(self, peer: Peer) -> None:
+        """Wait until all remaining members have stopped, then go on together; who stays silent for
+        too long is left out too."""
+        agreement, watchdog = self.agreement, self.watchdog
+        agreement.freeze(peer.round + 1)
+        begin = said = time.monotonic()
+        pending = agreement.pending
+        while (found := agreement.decided()) is None:
+            self._stop.check()
+            # The others have just heard of another set, too, and need their time
+            if agreement.pending != pending:
+                pending, begin = agreement.pending, time.monotonic()
+            self.display.waiting(sorted(agreement.silent()))
+            if time.monotonic() - said > watchdog.limit / REMINDERS:
+                agreement.announce()
+                said = time.monotonic()
+            if time.monotonic() - begin > watchdog.limit:
+                watchdog.require_present(agreement.silent())
+                agreement.propose(agreement.without(agreement.silent()))
+            time.sleep(0.1)
+        view, absent, next_round = found
+        # First the checkpoint, then the note:
+        # after a crash in between the same decision is simply enacted again.
+        peer.regroup(absent, view, next_round)
+        agreement.enact(view, absent)
+        watchdog.forget()
+
+    def _heard(self, peer: str, frame: Membership) -> None:
+        # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
+        # may hold the amendment earlier.
+        goes_on = self.contract.absence.policy == "continue"
+        if goes_on or self.agreement.left >= set(frame.absent):
+            self.agreement.hear(peer, frame)
+            self.mailbox.wake()
+
+    def take_leave(self, seconds: float) -> list[str]:
+        """A neighbour may still need the last message: stay until all have finished, or for so
+        long; who has not finished."""
+        end, said = time.monotonic() + seconds, False
+        links = [k for k in self.endpoint.links.values() if k.peer not in self.exchange.absent]
+        while True:
+            heard = self.witness.news()
+            # The last digests go round while the members take leave of each other
+            if heard or not said:
+                self.endpoint.tell(Progress(self.handshake.done, self.handshake.view, True, heard))
+                said = True
+            missing = [link.peer for link in links if not link.finished]
+            if not missing or time.monotonic() >= end or self._stop.asked:
+                return missing
+            self.display.waiting(missing)
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Close all edges."""
+        self.endpoint.stop()
+
+
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+    """The relays' token, where this member or a neighbour of its is met through one."""
+    if options.relay_token is not None:
+        return read_secret(options.relay_token, "--relay-token")
+    own = {name: options.bind} if options.bind else {}
+    places = {
+        n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
+        for n in [name, *contract.neighbours(name)]
+    }
+    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    if through:
+        raise InputError(
+            f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
+            "ask the relay's operator for the token, and put it into a file of mode 0600."
+        )
+    return ""
+
+
+def _any_interface(address: str) -> str:
+    if address.startswith(SCHEME):
+        return address
+    return f"[::]:{address.rpartition(':')[2]}"

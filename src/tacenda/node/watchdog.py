@@ -1,0 +1,222 @@
+"""What a node looks at before it sends and while it waits: signals, amendments, agreements, and who
+has been away for too long."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from tacenda.errors import TacendaError
+from tacenda.node.display import Display
+from tacenda.node.identity.contract import Contract
+from tacenda.node.membership.agreement import Agreement, Frozen, Phase
+from tacenda.node.membership.amendments import Amendments
+from tacenda.node.policy import PolicyFile
+from tacenda.node.protocol.wire import Progress
+from tacenda.node.transport.endpoint import Endpoint
+from tacenda.node.transport.exchange import MemberCaught, PeerAbsent
+
+# a peer that is connected but says nothing counts
+# as absent after so many times the contract's limit
+SILENCE = 3
+NO_ROWS = 6  # and one that gives signs of life but no message, after so many
+LOOK_AROUND = 0.5  # seconds between looks for a signal while signatures are missing
+
+
+class Stopped(TacendaError):
+    """The node was asked to stop; everything is saved."""
+
+    to_do = "Start the node again to go on."
+
+
+class LeftRun(Stopped):
+    """This member has left the run for good, by an amendment that the others have signed."""
+
+    to_do = "Nothing is to be done; take part in the next run under a new contract."
+
+
+class Signals:
+    """SIGINT and SIGTERM ask for a stop; the state is always whole, so the node may stop between
+    any two waits."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, *_: object) -> None:
+        self.asked = True
+
+    def check(self) -> None:
+        if self.asked:
+            raise Stopped(
+                "The node was asked to stop. Everything is saved: start it again to go on."
+            )
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class Watchdog:
+    """What a node looks at before it sends and while it waits: signals, agreements, and who has
+    been away for too long."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        endpoint: Endpoint,
+        stop: Signals,
+        display: Display,
+        amendments: Amendments | None,
+    ) -> None:
+        """amendments: None in the closing run, which goes by the text in force at its beginning."""
+        self._amendments = amendments
+        self._endpoint, self.stop, self.display = endpoint, stop, display
+        self.log = endpoint.log
+        self.limit = contract.absence.limit_seconds
+        self._goes_on = contract.absence.policy == "continue"
+        self._away: dict[str, float] = {}
+        self._missing: dict[str, float] = {}
+        self._said = 0.0
+        self.agreement: Agreement
+        self.witness = endpoint.handshake.witness
+
+    @property
+    def _left(self) -> frozenset[str]:
+        return frozenset() if self._amendments is None else self._amendments.left
+
+    def __call__(self, missing: list[str]) -> None:
+        self.stop.check()
+        self.amend()
+        self._judge()
+        if self._goes_on or self._left:
+            self._without_those_who_left()
+            self.agreement.check()
+            # A sign of life after the decision, not just a stream that was left open
+            since = self.agreement.enacted
+            self.agreement.returned(
+                {
+                    k.peer
+                    for k in self._endpoint.links.values()
+                    if k.connected and not k.waiting and k.seen > since
+                }
+            )
+            if self.agreement.phase is not Phase.TAKING_PART:
+                raise Frozen("The members are about to agree on who takes part.")
+        if not missing:
+            self._missing.clear()
+            return
+        self.display.waiting(missing)
+        now = time.monotonic()
+        self._missing = {peer: self._missing.get(peer, now) for peer in missing}
+        for peer in missing:
+            if self._endpoint.links[peer].connected:
+                self._away.pop(peer, None)
+            else:
+                self._away.setdefault(peer, now)
+        if now - max(self._said, *self._missing.values()) > self.limit:
+            self._said = (
+                now  # a sign of life for those who wait for this node while it waits for others
+            )
+            self._endpoint.tell(
+                Progress(self._endpoint.handshake.done, self._endpoint.handshake.view)
+            )
+        absent = [
+            p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit
+        ]
+        if absent and self._goes_on:
+            self.forget()
+            self.agreement.propose(self.agreement.without(frozenset(absent)))
+            raise Frozen("A member stayed away.")
+        if absent:
+            raise PeerAbsent(
+                absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
+            )
+
+    def keep_hours(self, policy: PolicyFile | None) -> None:
+        """Wait while the policy lets this node neither compute nor send, with its connections open
+        and a sign of life now and then."""
+        said = ""
+        while policy is not None and (pause := policy.pause(datetime.now(UTC))) is not None:
+            if pause[1] != said:
+                said = pause[1]
+                self.log.info("paused", message=said)
+            self.display.paused(said)
+            self([])
+            if time.monotonic() - self._said > self.limit:
+                self._said = time.monotonic()
+                handshake = self._endpoint.handshake
+                self._endpoint.tell(Progress(handshake.done, handshake.view))
+            time.sleep(min(LOOK_AROUND, pause[0].total_seconds()))
+        self.display.paused("")
+
+    def amend(self) -> None:
+        """Take up the next amendment of the contract, if it is there and all have signed."""
+        if self._amendments is None:
+            return
+        news = self._amendments.look()
+        if news:
+            self._endpoint.share(news)
+        if self._amendments.adopted():
+            handshake = self._endpoint.handshake
+            handshake.contract = self._amendments.current
+            self.agreement.left = self._amendments.left
+            self.keep_signed()
+        me = self._endpoint.handshake.identity.name
+        if me in self._amendments.left:
+            raise LeftRun(
+                f"{me} has left the run by amendment {self._amendments.current.amendment} of the "
+                "contract. What was released stays charged; the rest of the reservation is free "
+                "again."
+            )
+
+    def keep_signed(self) -> None:
+        """Keep the signed text in force where it can be looked up later."""
+        if self._amendments is not None:
+            self._amendments.keep_signed()
+
+    def _without_those_who_left(self) -> None:
+        """All who remain agree on a view without those who have left for good."""
+        left = self._left
+        if left - self.agreement.absent and self.agreement.phase is Phase.TAKING_PART:
+            self.agreement.propose(self.agreement.without(left))
+            raise Frozen("A member has left.")
+
+    def require_present(self, silent: frozenset[str]) -> None:
+        """Where the contract says `stop`, nobody is left out for being away."""
+        if silent and not self._goes_on:
+            links = self._endpoint.links
+            raise PeerAbsent(
+                sorted(silent), self.limit, [links[name].reason for name in silent if name in links]
+            )
+
+    def forget(self) -> None:
+        """The members have agreed anew: who was away before has its time again."""
+        self._away.clear()
+        self._missing.clear()
+
+    def _judge(self) -> None:
+        """A member that its own signatures convict counts as absent at once,
+        whoever's neighbour it is."""
+        caught = dict(self.witness.caught)
+        if caught and not self._goes_on:
+            raise MemberCaught(list(caught.values()))
+        news = frozenset(caught) - (self.agreement.absent if self._goes_on else frozenset())
+        if news and self.agreement.phase is Phase.TAKING_PART:
+            self.agreement.propose(self.agreement.without(news))
+            raise Frozen("A member was caught.")
+
+    def _silent(self, peer: str, now: float) -> bool:
+        """A peer that is connected and sends no rows may itself be waiting for somebody: it says so
+        now and then, but not for ever."""
+        since, seen = self._missing[peer], self._endpoint.links[peer].seen
+        return now - max(since, seen) > SILENCE * self.limit or now - since > NO_ROWS * self.limit

@@ -1,0 +1,482 @@
+"""`MPI`: one simulation over several processes, on one machine or on many (extra `mpi`).
+
+Every rank runs the same script. It hosts its own nodes, holds only their records, and sends rows
+to its neighbours' ranks without waiting for them before it must. Sums over nodes are made in the
+graph's order or up the spanning tree, wherever the nodes are, so that the result is that of one
+process, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tacenda._types import Array
+from tacenda.errors import InputError, NetworkError, StateError
+from tacenda.graph.locality import near_parts
+from tacenda.graph.topology import Topology
+from tacenda.runtime.network import placement
+from tacenda.runtime.ranks import ALONE, Ranks, ends_of
+from tacenda.runtime.transport import Tag
+
+T = TypeVar("T")
+SAME_PACKAGES = "install the same packages on all machines of the run"
+# Set by the starters of Open MPI, of MPICH, Intel MPI and Slurm's PMI-2, and of Slurm with PMIx
+_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+_GRACE = 2.0  # seconds in which rank 0 may say itself what is wrong
+
+
+class MPI(Ranks):
+    """The ranks of an MPI program, as the transport of a simulation.
+
+    Start the script with `mpiexec -n 4 python script.py`, give the same `tc.MPI()` to everything,
+    and every rank gets the same result. From here on an error that ends one rank's script ends all
+    ranks, with its message, instead of leaving the others waiting.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm or None, default=None
+        The communicator; None takes a copy of the world's, which holds all ranks.
+
+    Attributes
+    ----------
+    rank : int
+        Number of this process, from 0. Rank 0 writes files and shows progress.
+    size : int
+        How many processes there are.
+
+    Raises
+    ------
+    ImportError
+        If mpi4py is not installed.
+    StateError
+        If the ranks run different versions of the program or of its packages.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> mpi = tc.MPI()  # doctest: +SKIP
+    >>> graph = tc.graph.ring(1000)
+    >>> shards = [records_of(k) for k in mpi.nodes(graph)]  # doctest: +SKIP
+    >>> problem = tc.Problem(shards, classes=(0, 1))  # doctest: +SKIP
+    >>> tc.simulate(problem, graph, "cdpadmm", 50, transport=mpi)  # doctest: +SKIP
+    """
+
+    def __init__(self, comm: Any = None) -> None:
+        try:
+            from mpi4py import MPI as library
+        except (ImportError, RuntimeError) as missing:
+            raise ImportError(
+                f"Several processes need mpi4py and an MPI library ({missing}): "
+                "pip install 'tacenda[mpi]' mpich, or use the MPI of your cluster."
+            ) from None
+        self._library = library
+        self._comm = library.COMM_WORLD.Dup() if comm is None else comm
+        self._ending = self._comm.Dup()  # where ranks meet that have failed
+        self.rank, self.size = int(self._comm.Get_rank()), int(self._comm.Get_size())
+        self._known: dict[Any, list[Array]] = {}
+        self._flags: dict[int, Array] = {}
+        self._failed: bool | None = None
+        if self.size > 1:
+            self._before, sys.excepthook = sys.excepthook, self._last_words
+            self.check_same(_versions(), SAME_PACKAGES)
+
+    def __repr__(self) -> str:
+        return f"MPI(rank={self.rank}, size={self.size})"
+
+    def nodes(self, graph: Any) -> Array:
+        """Give the positions of the nodes that this rank hosts.
+
+        Nodes that are near each other in the graph are put on one rank, so that little is sent.
+
+        Parameters
+        ----------
+        graph : networkx.Graph or Topology
+            The network.
+
+        Returns
+        -------
+        ndarray of int
+            Positions in the graph's own order of its nodes, ascending.
+        """
+        return self.parts(Topology.of(graph), 1)[self.rank]
+
+    def parts(self, topology: Topology, blocks: Any) -> list[Array]:
+        """The nodes of each rank: near each other in the graph, or as the user says.
+
+        Parameters
+        ----------
+        topology : Topology
+            The network.
+        blocks : int or list of list of int
+            1 puts near nodes together; the number of ranks cuts the nodes as they are numbered;
+            lists of positions, one for each rank, are taken as they are.
+
+        Returns
+        -------
+        list of ndarray
+            Positions of each rank's nodes, ascending.
+        """
+        if not isinstance(blocks, (int, np.integer)) or blocks not in (1, self.size):
+            found = placement(topology.n, blocks)
+            if len(found) != self.size:
+                raise InputError(
+                    f"blocks must be 1, the number of ranks ({self.size}) or one list of positions "
+                    f"for each rank, not {len(found)} blocks."
+                )
+            return found
+        if self.size > topology.n:
+            raise InputError(
+                f"{self.size} ranks are more than the graph's {topology.n} nodes; start fewer "
+                "(mpiexec -n)."
+            )
+        if blocks == self.size:
+            return placement(topology.n, self.size)
+        content = (topology.indptr, topology.indices)
+        key = hashlib.blake2b(b"".join(a.tobytes() for a in content)).digest()
+        if key not in self._known:
+            # At the root alone: another version of METIS elsewhere must not matter
+            work = lambda: near_parts(topology, self.size)  # noqa: E731
+            self._known = {key: self.by_root(work, "dividing the graph")}
+        return self._known[key]
+
+    def end(self) -> MPIEnd:
+        """This rank's end of the wire.
+
+        Returns
+        -------
+        MPIEnd
+            The transport of one simulation.
+        """
+        return MPIEnd(self._library, self._comm)
+
+    def agreed(self, work: Callable[[], T], doing: str) -> T:
+        """Do work on every rank; where it fails on one, it fails on all.
+
+        Parameters
+        ----------
+        work : callable
+            What to do; it must not talk to other ranks.
+        doing : str
+            What it is, for the message.
+
+        Returns
+        -------
+        object
+            What work() gave here.
+
+        Raises
+        ------
+        NetworkError
+            If it failed on another rank; here the error is raised that work() raised.
+        """
+        mine: Exception | None = None
+        result: Any = None
+        try:
+            result = work()
+        except Exception as error:  # raised again below, when the others know of it
+            mine = error
+        words = None if mine is None else f"{type(mine).__name__}: {mine}"
+        failed = [(k, text) for k, text in enumerate(self._comm.allgather(words)) if text]
+        if mine is not None:
+            raise mine
+        if failed:
+            rank, text = failed[0]
+            raise NetworkError(f"Rank {rank} of {self.size} failed while {doing}: {text}")
+        return result  # type: ignore[no-any-return]
+
+    def by_root(self, work: Callable[[], T], doing: str) -> T:
+        """Do work on rank 0 alone, and tell all ranks what it gave.
+
+        Parameters
+        ----------
+        work : callable
+            What to do.
+        doing : str
+            What it is, for the message.
+
+        Returns
+        -------
+        object
+            What work() gave at the root.
+        """
+        result = self.agreed(lambda: work() if self.root else None, doing)
+        return self._comm.bcast(result, root=0)  # type: ignore[no-any-return]
+
+    def check_same(self, named: dict[str, Any], remedy: str) -> None:
+        """Refuse to go on where the ranks differ.
+
+        Parameters
+        ----------
+        named : dict
+            Values by name.
+        remedy : str
+            What to do about a difference.
+
+        Raises
+        ------
+        StateError
+            On every rank, if one of the values is not the same on all.
+        """
+        all_of_them = self._comm.allgather(named)
+        for name, value in all_of_them[0].items():
+            for rank, other in enumerate(all_of_them):
+                if other.get(name) != value:
+                    raise StateError(
+                        f"The ranks of this run differ in {name}: {value!r} on rank 0, "
+                        f"{other.get(name)!r} on rank {rank}; {remedy}."
+                    )
+
+    def gathered(self, rows: Array, parts: list[Array]) -> Array:
+        """The rows of all nodes, on every rank.
+
+        Parameters
+        ----------
+        rows : ndarray
+            Rows of the nodes here, in the order of their positions.
+        parts : list of ndarray
+            Positions of the nodes of each rank.
+
+        Returns
+        -------
+        ndarray
+            One row for each node, in the graph's order.
+        """
+        mine = np.ascontiguousarray(rows)
+        counts = [len(part) for part in parts]
+        row = int(np.prod(mine.shape[1:], dtype=np.int64)) * mine.itemsize
+        ends = ends_of(counts) * row
+        found = np.empty((int(sum(counts)), *mine.shape[1:]), mine.dtype)
+        byte = self._library.BYTE
+        self._comm.Allgatherv(
+            [mine, byte], [found, (np.diff(ends).tolist(), ends[:-1].tolist()), byte]
+        )
+        whole = np.empty_like(found)
+        whole[np.concatenate(parts)] = found
+        return whole
+
+    def each(self, value: T) -> list[T]:
+        """The value of every rank.
+
+        Parameters
+        ----------
+        value : object
+            This rank's.
+
+        Returns
+        -------
+        list
+            By rank.
+        """
+        return list(self._comm.allgather(value))
+
+    def most(self, *flags: int) -> list[int]:
+        """The largest of each number over all ranks.
+
+        Parameters
+        ----------
+        *flags : int
+            Small whole numbers.
+
+        Returns
+        -------
+        list of int
+            As many.
+        """
+        both = self._flags.setdefault(len(flags), np.empty((2, len(flags)), np.int64))
+        both[0] = flags
+        self._comm.Allreduce(both[0], both[1], self._library.MAX)
+        return [int(value) for value in both[1]]
+
+    def total(self, rows: Array) -> Array:
+        """The sum over all ranks, in their order.
+
+        Parameters
+        ----------
+        rows : ndarray
+            This rank's part of the sum.
+
+        Returns
+        -------
+        ndarray
+            The same bits on every rank.
+        """
+        mine = np.ascontiguousarray(rows)
+        all_of_them = np.empty((self.size, *mine.shape), mine.dtype)
+        self._comm.Allgather(mine, all_of_them)
+        result = all_of_them[0].copy()
+        for other in all_of_them[1:]:
+            result += other
+        return result
+
+    def stop(self, error: BaseException, doing: str) -> None:
+        """End all ranks with this one's error, which the others need not have.
+
+        Parameters
+        ----------
+        error : BaseException
+            What happened here.
+        doing : str
+            When, for the message.
+        """
+        if not self.all_failed():
+            words = " ".join(str(error).split())
+            if os.environ.get("TACENDA_DEBUG"):
+                traceback.print_exception(error, file=sys.stderr)
+            self.abort(f"rank {self.rank} of {self.size} failed {doing}: {words}")
+
+    def all_failed(self) -> bool:
+        """Whether every rank ends with an error at this time, as where the same settings are wrong
+        for all; then each may end by itself.
+
+        Returns
+        -------
+        bool
+            False if some rank did not come within two seconds.
+        """
+        if self._failed is None:
+            meeting, until = self._ending.Ibarrier(), time.monotonic() + _GRACE
+            while not meeting.Test() and time.monotonic() < until:
+                time.sleep(0.01)
+            self._failed = bool(meeting.Test())
+        return self._failed
+
+    def abort(self, words: str, code: int = 5) -> None:
+        """End all ranks at once.
+
+        Parameters
+        ----------
+        words : str
+            Why.
+        code : int, default=5
+            The exit code.
+        """
+        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        self._comm.Abort(code)
+
+    def _last_words(self, kind: Any, error: Any, trace: Any) -> None:
+        """What ends this rank's script ends all: a rank that waits for one that has gone would
+        wait for ever."""
+        together = self._library.Is_finalized() or self.all_failed()
+        if self.root or not together:
+            self._before(kind, error, trace)
+        if not together:
+            self.abort(f"rank {self.rank} of {self.size} ended with the error above")
+
+
+class MPIEnd:
+    """One rank's end of the wire. Blocks are ranks.
+
+    Between two ranks messages arrive in the order in which they were sent, and all ranks ask for
+    the same places in the same order, so the place (round, call) itself is not sent.
+    """
+
+    def __init__(self, library: Any, comm: Any) -> None:
+        self._library, self._comm = library, comm
+
+    def exchange(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
+    ) -> dict[int, Array]:
+        return self.begin(tag, outgoing, awaited)()
+
+    def begin(
+        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
+    ) -> Callable[[], dict[int, Array]]:
+        """Start to send and to receive; the function that is returned waits for both. awaited:
+        for each rank, an array into which its rows go."""
+        comm, library = self._comm, self._library
+        receiving = [comm.Irecv([rows, library.BYTE], other) for other, rows in awaited.items()]
+        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
+        sending = [
+            comm.Isend([rows, library.BYTE], other)
+            for other, rows in zip(outgoing, packed, strict=True)
+        ]
+
+        def wait() -> dict[int, Array]:
+            states = [library.Status() for _ in receiving]
+            library.Request.Waitall(receiving, states)
+            for state, (other, rows) in zip(states, awaited.items(), strict=True):
+                if state.Get_count(library.BYTE) != rows.nbytes:
+                    raise NetworkError(
+                        f"Rank {other} sent {state.Get_count(library.BYTE)} bytes where "
+                        f"{rows.nbytes} were due (round {tag[0]}, call {tag[1]})."
+                    )
+            library.Request.Waitall(sending)
+            packed.clear()
+            return dict(awaited)
+
+        return wait
+
+
+def launched() -> int:
+    """How many processes an MPI starter (mpiexec, mpirun, srun) has started for this run; says so
+    without loading MPI.
+
+    Returns
+    -------
+    int
+        1 if there is no other.
+    """
+    found = next((os.environ[name] for name in _SIZES if name in os.environ), "1")
+    return int(found) if found.isdigit() else 1
+
+
+def started() -> MPI | None:
+    """The ranks of this command, if it has several and they have met.
+
+    Returns
+    -------
+    MPI or None
+        What `world` gave.
+    """
+    if not world.cache_info().currsize:
+        return None
+    found = world()
+    return found if isinstance(found, MPI) else None
+
+
+@lru_cache(maxsize=1)
+def world() -> Ranks:
+    """The ranks that this command was started with: itself alone, or all of `mpiexec -n`.
+
+    Returns
+    -------
+    Ranks
+        The same object each time.
+    """
+    if launched() == 1:
+        return ALONE
+    found = MPI()
+    if found.size != launched():
+        raise StateError(
+            f"{launched()} processes were started, and mpi4py's MPI library sees {found.size}: the "
+            "starter belongs to another MPI library; use the mpiexec that was installed with it."
+        )
+    return found
+
+
+def _versions() -> dict[str, str]:
+    import numba
+    import scipy
+
+    import tacenda
+    from tacenda.content import program
+
+    return {
+        "the version of tacenda": tacenda.__version__,
+        "the version of Python": platform.python_version(),
+        "the version of numpy": np.__version__,
+        "the version of scipy": scipy.__version__,
+        "the version of numba": numba.__version__,
+        "the program's files": program(),
+    }
