@@ -209,7 +209,9 @@ def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) 
         "epsilon": epsilon,
         "accounts": sorted({str(row["dataset"]) for row in rows if row["dataset"]}),
         "budgets": [
-            json.loads(row["body"]) for row in rows if row["kind"] == "budget" and row["body"]
+            {"account": row["dataset"], **json.loads(row["body"])}
+            for row in rows
+            if row["kind"] == "budget"
         ],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from tacenda.evidence.hazards import audit_words
@@ -35,8 +36,13 @@ def page(evidence: Mapping[str, Any]) -> str:
         f=facts,
         p=facts["privacy"],
         audit=None if facts["audit"] is None else audit_words(facts["audit"]),
+        parts=[(name, list(rows)) for name, rows in groupby(evidence["hazards"], _part)],
         software=sorted(facts["software"].items()),
     )
+
+
+def _part(row: Mapping[str, str]) -> str:
+    return row["part"]
 
 
 def _short(value: Any) -> str:
