@@ -187,38 +187,33 @@ def check(
 
 # ---- a model's file
 def _check_model(path: Path, contract: Contract | None, keys: Mapping[str, str]) -> Checked:
-    body = check_certificate_or_line(path, contract, keys)
-    if isinstance(body, Line):
-        return Checked(str(path), [body], {}, list(MODEL_LIMITS))
-    p, run = body["privacy"], body["run"]
-    lines = [
-        Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
-        Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
-        Line(
-            "epsilon",
-            True,
-            f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the charges; "
-            f"{p['unit']}, {p['relation']}, against {against(p['coalition'])}",
-        ),
-    ]
-    if contract is not None:
-        lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
-    elif run is not None:
-        lines.append(Line("contract", True, f"said to be {run['contract']}; none was given"))
-    limits = MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS
+    limits = list(MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS)
+    try:
+        body = check_certificate(path, contract=contract, keys=keys)
+        p, run = body["privacy"], body["run"]
+        lines = [
+            Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
+            Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
+            Line(
+                "epsilon",
+                True,
+                f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the "
+                f"charges; {p['unit']}, {p['relation']}, against {against(p['coalition'])}",
+            ),
+        ]
+        if contract is not None:
+            lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
+        elif run is not None:
+            said = f"said to be {run['contract']}; none was given to compare with"
+            lines.append(Line("contract", True, said))
+    except _DAMAGE as wrong:
+        if isinstance(wrong, InputError):
+            raise
+        what = str(wrong) if isinstance(wrong, TacendaError) else "it is not whole."
+        return Checked(str(path), [Line("certificate", False, what)], {}, limits)
     facts = {**p, "member": body["member"], "signing_key": body["signing_key"], "run": run}
     words = {"who_may_rely_on_what": body["who_may_rely_on_what"]}
-    return Checked(str(path), lines, {**facts, **words}, list(limits))
-
-
-def check_certificate_or_line(
-    path: Path, contract: Contract | None, keys: Mapping[str, str]
-) -> dict[str, Any] | Line:
-    """The certificate's body, or the check that failed."""
-    try:
-        return check_certificate(path, contract=contract, keys=keys)
-    except StateError as wrong:
-        return Line("certificate", False, str(wrong))
+    return Checked(str(path), lines, {**facts, **words}, limits)
 
 
 # ---- a pack

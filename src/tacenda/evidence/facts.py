@@ -312,7 +312,11 @@ def _differences(wanted: Any, found: Any, path: str) -> Iterator[tuple[str, Any,
     elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
         for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from _differences(one, other, f"{path}[{k}]")
-    elif isinstance(wanted, float) and isinstance(found, (int, float)) and found is not True:
+    elif (
+        isinstance(wanted, float)
+        and isinstance(found, (int, float))
+        and not isinstance(found, bool)
+    ):
         if not math.isclose(wanted, found, rel_tol=GRID):
             yield path, wanted, found
     elif type(wanted) is not type(found) or wanted != found:
