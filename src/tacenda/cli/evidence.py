@@ -27,8 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help=(
         "What a data-protection officer signs and an auditor checks. `tacenda evidence RUN -o "
-        "FOLDER` writes a pack about a finished run, `tacenda evidence check FOLDER` computes every "
-        "number of it again."
+        "FOLDER` writes a pack about a finished run, `tacenda evidence check FOLDER` computes "
+        "every number of it again."
     ),
 )
 

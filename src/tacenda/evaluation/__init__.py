@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         coefficient_table,
         run_coefficients,
     )
+
     from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
 
 _HOMES = {

@@ -287,10 +287,7 @@ def coefficient_table(
                 f"inference is for models with one score, and this one has {len(coef)}; leave it "
                 "out."
             )
-        told = [
-            replace(r, **f)
-            for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)
-        ]
+        told = [replace(r, **f) for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)]
         rows, last = told[: len(rows)], told[len(rows) :]
         errors, notes = inference.method, [*inferred_notes(inference), *notes]
     rows.sort(key=lambda row: -abs(row.effect))
@@ -322,9 +319,9 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
 def inferred_notes(inference: Inference) -> list[str]:
     """What a reader of intervals and p-values must know, in sentences."""
     cost = inference.privacy
-    said = (
-        [] if cost is None else [f"Asking for the intervals cost {cost_of(cost)} besides the run."]
-    )
+    said = [] if cost is None else [
+        f"Asking for the intervals cost {cost_of(cost)} besides the run."
+    ]
     if inference.failed:
         said.append(
             "There are no p-values, since a condition does not hold: "

@@ -14,8 +14,8 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.inference.newton import Estimate, Information, one_step
 from tacenda.inference.result import Condition, Inference
+from tacenda.inference.newton import Estimate, Information, one_step
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.moments import unpacked
@@ -322,7 +322,9 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     conditions = [
         *_always(made, n, d),
         Condition(
-            "labels", None, f"Labels beyond {bound:g} in encoded units were cut to it; few are."
+            "labels",
+            None,
+            f"Labels beyond {bound:g} in encoded units were cut to it; few are.",
         ),
         *_assumed("model", result),
     ]
