@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.locality import near_parts
 from tacenda.graph.topology import Topology
 from tacenda.runtime.network import placement
-from tacenda.runtime.ranks import Ranks, ends_of
+from tacenda.runtime.ranks import ALONE, Ranks, ends_of
 from tacenda.runtime.transport import Tag
 
 T = TypeVar("T")
@@ -80,9 +81,11 @@ class MPI(Ranks):
             ) from None
         self._library = library
         self._comm = library.COMM_WORLD.Dup() if comm is None else comm
+        self._ending = self._comm.Dup()  # where ranks meet that have failed
         self.rank, self.size = int(self._comm.Get_rank()), int(self._comm.Get_size())
         self._known: dict[Any, list[Array]] = {}
         self._flags: dict[int, Array] = {}
+        self._failed: bool | None = None
         if self.size > 1:
             self._before, sys.excepthook = sys.excepthook, self._last_words
             self.check_same(_versions(), SAME_PACKAGES)
@@ -325,24 +328,50 @@ class MPI(Ranks):
         doing : str
             When, for the message.
         """
-        words = " ".join(str(error).split())
-        self._abort(f"rank {self.rank} of {self.size} failed {doing}: {words}", error)
+        if not self.all_failed():
+            words = " ".join(str(error).split())
+            if os.environ.get("TACENDA_DEBUG"):
+                traceback.print_exception(error, file=sys.stderr)
+            self.abort(f"rank {self.rank} of {self.size} failed {doing}: {words}")
+
+    def all_failed(self) -> bool:
+        """Whether every rank ends with an error at this time, as where the same settings are wrong
+        for all; then each may end by itself.
+
+        Returns
+        -------
+        bool
+            False if some rank did not come within two seconds.
+        """
+        if self._failed is None:
+            meeting, until = self._ending.Ibarrier(), time.monotonic() + _GRACE
+            while not meeting.Test() and time.monotonic() < until:
+                time.sleep(0.01)
+            self._failed = bool(meeting.Test())
+        return self._failed
+
+    def abort(self, words: str, code: int = 5) -> None:
+        """End all ranks at once.
+
+        Parameters
+        ----------
+        words : str
+            Why.
+        code : int, default=5
+            The exit code.
+        """
+        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        self._comm.Abort(code)
 
     def _last_words(self, kind: Any, error: Any, trace: Any) -> None:
         """What ends this rank's script ends all: a rank that waits for one that has gone would
         wait for ever."""
-        if not self.root:
-            time.sleep(_GRACE)
-        self._before(kind, error, trace)
-        if not isinstance(error, SystemExit) and not self._library.Is_finalized():
-            self._abort(f"rank {self.rank} of {self.size} ended with the error above", None)
-
-    def _abort(self, words: str, error: BaseException | None) -> None:
-        if error is not None and os.environ.get("TACENDA_DEBUG"):
-            traceback.print_exception(error, file=sys.stderr)
-        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        self._comm.Abort(5)
+        together = self._library.Is_finalized() or self.all_failed()
+        if self.root or not together:
+            self._before(kind, error, trace)
+        if not together:
+            self.abort(f"rank {self.rank} of {self.size} ended with the error above")
 
 
 class MPIEnd:
@@ -389,17 +418,51 @@ class MPIEnd:
         return wait
 
 
-def launched() -> bool:
-    """Whether an MPI starter (mpiexec, mpirun, srun) has started this process as one of several;
-    says so without loading MPI.
+def launched() -> int:
+    """How many processes an MPI starter (mpiexec, mpirun, srun) has started for this run; says so
+    without loading MPI.
 
     Returns
     -------
-    bool
-        True if there are other processes of this run.
+    int
+        1 if there is no other.
     """
     found = next((os.environ[name] for name in _SIZES if name in os.environ), "1")
-    return found.isdigit() and int(found) > 1
+    return int(found) if found.isdigit() else 1
+
+
+def started() -> MPI | None:
+    """The ranks of this command, if it has several and they have met.
+
+    Returns
+    -------
+    MPI or None
+        What `world` gave.
+    """
+    if not world.cache_info().currsize:
+        return None
+    found = world()
+    return found if isinstance(found, MPI) else None
+
+
+@lru_cache(maxsize=1)
+def world() -> Ranks:
+    """The ranks that this command was started with: itself alone, or all of `mpiexec -n`.
+
+    Returns
+    -------
+    Ranks
+        The same object each time.
+    """
+    if launched() == 1:
+        return ALONE
+    found = MPI()
+    if found.size != launched():
+        raise StateError(
+            f"{launched()} processes were started, and mpi4py's MPI library sees {found.size}: the "
+            "starter belongs to another MPI library; use the mpiexec that was installed with it."
+        )
+    return found
 
 
 def _versions() -> dict[str, str]:
