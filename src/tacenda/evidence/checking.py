@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from tacenda.node.model_certificate import (
     weights_of,
 )
 from tacenda.node.run_plan import make_plan
+from tacenda.node.signed_statement import SignedStatement
 from tacenda.node.state.spending import is_evaluation_of, is_run_of
 from tacenda.privacy.accounting.events import merged
 from tacenda.privacy.accounting.judge import judge
@@ -233,6 +235,11 @@ class _Pack:
         self.values: dict[str, Any] = {}
         self.packed: dict[str, Any] = {}
 
+    @cached_property
+    def _agreed(self) -> tuple[Contract, SignedStatement]:
+        """The contract and the statement, whose signature and figures hold."""
+        return signed_statement(self.folder)
+
     def checked(self) -> Checked:
         steps: list[tuple[str, Callable[[], str]]] = [
             ("list of files", self._list),
@@ -324,7 +331,7 @@ class _Pack:
 
     def _seal(self) -> str:
         body, signature = self._manifest()
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         member = str(body["member"])
         if member != signed.member:
             raise StateError(
@@ -363,7 +370,7 @@ class _Pack:
 
     # -- numbers
     def _statement(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         privacy, terms = signed.statement, contract.privacy
         if privacy.mode != "sound":
             raise StateError(f"the statement is in the mode {privacy.mode!r}, not sound.")
@@ -379,7 +386,7 @@ class _Pack:
         )
 
     def _ledger(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         charges = booked(self.folder, contract, signed.member, is_run_of)
         if not same_charges(signed.statement, charges):
             made, held = len(signed.statement.charges), sum(count for _, count in charges)
@@ -390,7 +397,7 @@ class _Pack:
         return f"{sum(count for _, count in charges)} releases, the same as in the statement"
 
     def _booked(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         s = signed.statement
         charges = merged(booked(self.folder, contract, signed.member, is_run_of))
         epsilon = judge(charges, s.adjacency).epsilon(s.delta) if charges else 0.0
@@ -402,7 +409,7 @@ class _Pack:
         return f"{epsilon:.6g}, composed by the accountant {s.accountant}"
 
     def _planned(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         plan = make_plan(contract)
         if as_planned(signed.statement, plan, contract.position(signed.member)):
             planned = planned_epsilon(plan, signed.member)
@@ -412,7 +419,7 @@ class _Pack:
         raise StateError("a release has less noise, or is one more, than the contract's plan has.")
 
     def _promised(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         found, agreed = signed.statement.epsilon, contract.privacy.epsilon
         if not found <= agreed * (1 + 1e-4):  # the width of the accountants' grids
             raise StateError(f"epsilon {found:.6g} is more than the contract's {agreed:g}.")
@@ -427,7 +434,7 @@ class _Pack:
         return "the one whose hash the members signed"
 
     def _model(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         values = read_json(self.folder / CERTIFICATE)
         body = values["body"]
         key = contract.member(signed.member).signing_key
@@ -448,7 +455,7 @@ class _Pack:
         return f"certificate of {body['model']['digest'][:16]}, signed by {signed.member}"
 
     def _evaluation(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         found = released_evaluation(self.folder, contract, signed)
         if found is None:
             agreed = "has one, and it was not made" if contract.evaluation else "has none"
