@@ -264,9 +264,7 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
         X = rows(rng, n, d)
         y = (labels(rng, "logistic", X, w, False) > 0).astype(int)
         shards = tc.data.partition.even(X, y, 20, seed=0)
-        problem = tc.Problem(
-            shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4
-        )
+        problem = tc.Problem(shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4)
         run = tc.simulate(
             problem,
             network(20),
@@ -331,8 +329,11 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
         if n == 20_000:
             yield "wrong", lambda: cell("linear", 20_000, 5, repetitions, wrong=True)
             for covariance in ("robust", "model"):
-                yield "wrong", lambda v=covariance: cell(
-                    "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                yield (
+                    "wrong",
+                    lambda v=covariance: cell(
+                        "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                    ),
                 )
             yield "strength", lambda: cell("logistic", 20_000, 5, repetitions, strength=1e-2)
     for epsilon in (1.0, 4.0):
@@ -345,7 +346,9 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=500)
-    parser.add_argument("--only", choices=("linear", "logistic", "wrong", "strength", "alike", "whole"))
+    parser.add_argument(
+        "--only", choices=("linear", "logistic", "wrong", "strength", "alike", "whole")
+    )
     parser.add_argument("--records", type=int, nargs="*", default=RECORDS, help="which sizes")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/intervals.jsonl"))
     given = parser.parse_args()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install
 
 def ranks(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A program on so many ranks, of a single thread each."""
-    one = {name: "1" for name in ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
+    one = dict.fromkeys(("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     path = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     return subprocess.run(
         [str(MPIEXEC), "-n", str(count), sys.executable, *arguments],
