@@ -19,7 +19,6 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +161,7 @@ class Tally:
     """Counts of intervals that hold the truth."""
 
     def __init__(self) -> None:
-        self.hits = {level: 0 for level in LEVELS}
+        self.hits = dict.fromkeys(LEVELS, 0)
         self.shown = self.all = self.met = self.runs = 0
         self.widths: list[float] = []
         self.noise: list[float] = []
@@ -270,9 +269,7 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
         X = rows(rng, n, d)
         y = (labels(rng, "logistic", X, w, False) > 0).astype(int)
         shards = tc.data.partition.even(X, y, 20, seed=0)
-        problem = tc.Problem(
-            shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4
-        )
+        problem = tc.Problem(shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4)
         run = tc.simulate(
             problem,
             network(20),
@@ -338,8 +335,11 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
         if n == 20_000:
             yield "wrong", lambda: cell("linear", 20_000, 5, repetitions, wrong=True)
             for covariance in ("robust", "model"):
-                yield "wrong", lambda v=covariance: cell(
-                    "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                yield (
+                    "wrong",
+                    lambda v=covariance: cell(
+                        "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                    ),
                 )
             yield "strength", lambda: cell("logistic", 20_000, 5, repetitions, strength=1e-2)
     for epsilon in (1.0, 4.0):

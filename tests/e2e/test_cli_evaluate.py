@@ -141,6 +141,31 @@ def test_coefficients_on_the_screen_and_as_json(home: Path, tools: Any) -> None:
     assert found["standard_errors"].startswith("The standard errors are")
 
 
+def test_intervals_are_asked_for_once_kept_and_shown(home: Path, tools: Any) -> None:
+    """The price is said first; the folder keeps what was paid for, and the report shows it."""
+    asked = tools.tacenda("coefficients", home / "ill", "--epsilon", "8", "--level", "0.9")
+    assert asked.exit_code == 0, asked.output
+    assert asked.stdout.index("This question costs epsilon 8") < asked.stdout.index("estimate")
+    assert "together at most epsilon 16" in asked.stdout
+    found = tools.answer("coefficients", home / "ill")
+    age = next(row for row in found["coefficients"] if row["feature"] == "age")
+    assert found["level"] == 0.9 and age["low"] < age["estimate"] < age["high"]
+    assert 0 < age["noise_error"] < age["standard_error"]
+    again = tools.tacenda("coefficients", home / "ill", "--epsilon", "8")
+    assert again.exit_code == 2 and "--again" in again.stderr
+    page = home / "intervals.html"
+    assert tools.tacenda("report", home / "ill", "--out", page).exit_code == 0
+    assert "Asking for the intervals cost epsilon 8" in page.read_text()
+
+
+def test_nodes_are_compared_for_a_price(home: Path, tools: Any) -> None:
+    shown = tools.tacenda("heterogeneity", home / "ill", "--epsilon", "4")
+    assert shown.exit_code == 0, shown.output
+    assert "This question costs epsilon 4" in shown.stdout and "degrees of freedom" in shown.stdout
+    found = tools.answer("heterogeneity", home / "ill", "--epsilon", "4")
+    assert found["degrees"] > 0 and found["privacy"]["epsilon"] == pytest.approx(4, rel=1e-2)
+
+
 def test_exported_models_are_read_too(home: Path, tools: Any) -> None:
     rows = [line.split(",") for line in (home / "people.csv").read_text().splitlines()[1:]]
     age = np.array([[float(r[1])] for r in rows])

@@ -22,6 +22,7 @@ PAGES = [
     "docs/tutorial.md",
     "docs/newcomer.md",
     "docs/regression.md",
+    "docs/models.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",
@@ -30,6 +31,7 @@ PAGES = [
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
+    "docs/officers.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 

@@ -26,7 +26,7 @@ from privacy.test_sensitivity import (
 )
 from support import TUNED, make_block
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.noise.persons import chosen_persons, kept_records, person_names, persons_over
+from tacenda.privacy.noise.persons import kept_records, person_names, persons_over
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
@@ -356,7 +356,7 @@ def test_kept_records_are_drawn_evenly_over_the_places() -> None:
 def test_a_person_is_on_one_side_and_on_one_node() -> None:
     rng = np.random.default_rng(6)
     ids = person_names(rng.integers(0, 400, 3000))
-    held, node = chosen_persons(ids, 0.25, b"k", "held-out"), persons_over(ids, 7, b"k")
+    held, node = tc.data.held_out_by_coin(ids, 0.25, bytes(16)), persons_over(ids, 7, b"k")
     for side in (held, node):
         assert all(len(set(side[ids == who])) == 1 for who in np.unique(ids)[:100])
     assert 0.17 < np.mean([held[ids == who][0] for who in np.unique(ids)]) < 0.33
@@ -399,6 +399,9 @@ def test_a_cap_without_ids_and_a_person_on_two_nodes_are_refused() -> None:
     with pytest.raises(InputError, match="2 records and 1 ids"):
         tc.Problem([part], classes=(0, 1), persons=[["a"]])
     data = tc.Problem([part], classes=(0, 1), persons=[["a", "a"]], records_per_person=2)
-    for relation in RELATIONS:
-        with pytest.raises(InputError, match="public_sizes must be declared"):
-            Facts.of(data, relation)
+    with pytest.raises(InputError, match="public_sizes must be declared"):
+        Facts.of(data, "add-remove")
+    alone = tc.graph.complete(1)
+    with pytest.raises(InputError, match="adjacency must be 'add-remove'"):
+        tc.simulate(data, alone, "gossipgd", 2, tc.Privacy(1.0))
+    tc.simulate(data, alone, "gossipgd", 2)  # without privacy nothing is promised to anybody

@@ -218,7 +218,8 @@ def _measured(model: Any, rows: Any, labels: Any) -> tuple[dict[str, Any], dict[
     scores = model.scores(rows)
     if model.classes is None:
         guessed = model.units.predictions(scores)
-        return measures.regression(labels, guessed), figures.regression(labels, guessed)
+        values = measures.regression(labels, guessed, loss=model.loss, level=model.level)
+        return values, figures.regression(labels, guessed)
     how = {"probabilities": model.probabilities}
     return (
         measures.classification(labels, scores, **how),

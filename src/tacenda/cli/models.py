@@ -42,6 +42,8 @@ class Model:
     units: measures.Units
     coefficients: CoefficientTable | None = None
     config: Any = None
+    loss: str | None = None
+    level: float | None = None  # of a quantile
 
     def scores(self, rows: Any) -> Array:
         """(N,) for a regression or two classes, else (N, K)."""
@@ -110,10 +112,12 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         about["loss"] in measures.PROBABILITIES,
         None,
         schema,
-        measures.Units.of(None if schema is None else schema.label),
+        measures.Units.of(None if schema is None else schema.label).of_loss(about["loss"]),
         run_coefficients(result, names, schema, classes, kept_intervals(home, name)),
         # A node's folder holds the contract in place of a configuration
         None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
+        about["loss"],
+        about.get("loss_options", {}).get("level"),
     )
 
 
@@ -124,12 +128,20 @@ def _exported(folder: Path, node: int | None) -> Model:
     classes = getattr(model, "classes_", None)
     kind = type(model).__name__
     bounds = getattr(model, "target_bounds", None)
+    if getattr(model, "count_bound", None) is not None:
+        bounds = (0.0, model.count_bound)
     coef, intercept = (
         (model.coef_, model.intercept_)
         if node is None
         else (_one_of(model.node_coef_, node), _one_of(model.node_intercept_, node))
     )
     names = getattr(model, "feature_names_in_", None)
+    if kind in ("PrivateOrdinalClassifier", "PrivateDiscreteHazard"):
+        raise InputError(
+            f"{folder} holds a {kind}, whose predictions are not one linear score; use "
+            "tacenda.estimators.load_model(folder).predict(X) in Python."
+        )
+    about = model.result_settings_["problem"]
     return Model(
         f"{kind} in {folder}",
         np.atleast_2d(np.asarray(coef, float)),
@@ -138,8 +150,12 @@ def _exported(folder: Path, node: int | None) -> Model:
         hasattr(model, "predict_proba"),
         None if names is None else tuple(str(n) for n in names),
         None,
-        measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds)),
+        (
+            measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds))
+        ).of_loss(about["loss"]),
         coefficients=model.coef_table_,
+        loss=about["loss"],
+        level=about.get("loss_options", {}).get("level"),
     )
 
 

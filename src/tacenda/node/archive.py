@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -37,8 +38,8 @@ from tacenda.node.signed_statement import verify_statement
 from tacenda.node.state.accounts import default_ledger
 from tacenda.node.state.database import FILE as STATE
 from tacenda.node.state.database import NodeState, in_use
-from tacenda.node.state.spending import EVALUATION, is_evaluation_of, is_run_of
-from tacenda.privacy.accounting.events import Event, event_from_dict
+from tacenda.node.state.spending import is_evaluation_of, is_run_of
+from tacenda.privacy.accounting.events import Event, at_members, event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -170,9 +171,9 @@ def verify_archive(folder: str | Path) -> Checked:
         signed_one = verify_statement(folder / RUN / STATEMENT, contract)
         statement = signed_one.statement
         epsilon = statement.epsilon
-        _require_booked(folder, statement, evaluation=False)
+        _require_booked(folder, contract, member, is_run_of, statement)
         if signed_one.evaluation is not None:
-            _require_booked(folder, signed_one.evaluation, evaluation=True)
+            _require_booked(folder, contract, member, is_evaluation_of, signed_one.evaluation)
     else:
         notes.append("the run has no statement, because it was not finished")
     return Checked(
@@ -284,9 +285,16 @@ def _is_part_of(run: str, contract: Contract, name: str) -> bool:
     return is_run_of(run, contract, name) or is_evaluation_of(run, contract, name)
 
 
-def _require_booked(folder: Path, statement: Statement, *, evaluation: bool) -> None:
+def _require_booked(
+    folder: Path,
+    contract: Contract,
+    member: str,
+    is_one: Callable[[str, Contract, str], bool],
+    statement: Statement,
+) -> None:
     """That the ledger's rows of one run hold what its statement says."""
-    charges = ledger_charges(folder / LEDGER, evaluation=evaluation)
+    charges = ledger_charges(folder / LEDGER, lambda run: is_one(run, contract, member))
+    charges = at_members(charges, statement.members_per_person)
     booked = judge(charges, statement.adjacency).epsilon(statement.delta) if charges else 0.0
     if not booked >= statement.epsilon * (1 - ROUNDING):
         raise StateError(
@@ -326,15 +334,14 @@ def _rows_of_run(lines: list[str], contract: Contract, name: str) -> list[str]:
     ]
 
 
-def ledger_charges(path: Path, *, evaluation: bool = False) -> list[tuple[Event, int]]:
-    """The charges of a run, or of its evaluation, in an extract of the ledger, each row sound in
-    itself."""
+def ledger_charges(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Event, int]]:
+    """The charges of wanted runs in an extract of the ledger, each row sound in itself."""
     charges = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         row = json.loads(line)
         if seal(row["previous"], row) != row["hash"]:
             raise StateError(f"{path}, line {number}: its contents and seal differ.")
-        if (EVALUATION in row["run"]) != evaluation:
+        if not wanted(row["run"]):
             continue
         if row["kind"] == "charge":
             charges.append((event_from_dict(json.loads(row["event"])), 1))

@@ -5,10 +5,11 @@
 `add-remove`    one record is added or removed; the divisor m in f_i is then a declared public
                 constant, not the count.
 
-Where a person is the unit, with at most k records, "one record" reads "all records of one person":
-the person is replaced by another one, added or removed. Two persons may have different numbers of
-records, so that a node's count is no longer public under either relation, and its divisor is always
-a declared constant.
+Where a person is the unit, with at most k records, "one record" reads "all records of one person".
+Two persons may have different numbers of records, so that a node's count would tell of the exchange
+of one for another: private runs of persons with several records are add-remove, where counts are
+private and divisors declared (`check_persons`). Only where every person has exactly k records does
+replace-one hold for persons too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import math
 from typing import Literal
 
 from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.words import counted
 
 Adjacency = Literal["replace-one", "add-remove"]
 RELATIONS: tuple[str, ...] = ("replace-one", "add-remove")
@@ -43,6 +46,22 @@ def nonnegative_change(adjacency: str, records_per_person: int = 1) -> float:
     return math.sqrt(records_changed(adjacency)) * records_per_person
 
 
-def counts_are_public(adjacency: str, records_per_person: int = 1) -> bool:
-    """Whether a node's number of records is the same for all neighbours, so that it may be told."""
-    return check(adjacency) == "replace-one" and records_per_person == 1
+def check_persons(
+    adjacency: str, records_per_person: int, members_per_person: int, exactly: bool = False
+) -> None:
+    """Refuse a relation that does not go with persons who have several records; exactly: all of
+    them have as many."""
+    several = (records_per_person > 1 and not exactly) or members_per_person > 1
+    if adjacency != "add-remove" and several:
+        raise InputError(
+            f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
+            f"at up to {counted(members_per_person, 'node')}, not {adjacency!r}: persons have "
+            "different numbers of records, so that how many a node has is private; declare a "
+            "public size instead (public_sizes)."
+        )
+
+
+def counts_are_public(adjacency: str, records_per_person: int = 1, exactly: bool = False) -> bool:
+    """Whether a node's number of records is the same for all neighbours, so that it may be told;
+    exactly: every person has just so many records."""
+    return check(adjacency) == "replace-one" and (records_per_person == 1 or exactly)
