@@ -43,7 +43,7 @@ def evaluated(folder: Path, terms: dict[str, Any] | None = None, **changes: Any)
     contract = small_contract(3, 2, **given)
     # As on real machines: a contract that was begun is not begun anew
     real = {"rehearsal": False, "no_budget": True}
-    options = {name: real for name in contract.names}
+    options = dict.fromkeys(contract.names, real)
     return Crowd(folder, contract, ledgers=folder / "ledgers", options=options)
 
 
