@@ -69,6 +69,11 @@ def test_every_training_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     card = (search.best_estimator_.export(tmp_path / "model") / "model.json").read_text()
     assert f'"epsilon": {search.privacy_.epsilon}' in card
 
+    # Another split would train on records that were held out, and the other way round
+    with pytest.raises(InputError, match="never trained on"):
+        clone(search).set_params(random_state=2).fit(X, LABELS, nodes=NODES)
+    charged_in_full(search, ledger, trainings=3)  # and nothing was spent on it
+
     # Planted: only one of the trainings counts
     monkeypatch.setattr(searching, "_together", lambda statements, epsilon: statements[0])
     other = tmp_path / "other.db"
@@ -162,7 +167,7 @@ def test_records_are_held_out_without_a_look_at_them() -> None:
     assert few[:2].sum() == 1 and few[2:].sum() == 9
     coins = drawn(NODES, 0.5, "add-remove")
     assert 380 < coins.sum() < 520
-    with pytest.raises(InputError, match="at least 2 records"):
+    with pytest.raises(InputError, match="at least 2"):
         drawn(np.repeat([0, 1], [1, 899]), 0.2)
 
 
