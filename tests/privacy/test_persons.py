@@ -500,15 +500,16 @@ def test_hold_out_keeps_a_person_on_one_side() -> None:
 @pytest.mark.parametrize("non_negative", [False, True])
 def test_a_statistics_sensitivity_is_a_persons(non_negative: bool) -> None:
     """k times that of a record, whichever sign its entries have; k out and k in at right angles."""
+    not_below = non_negative
 
     class Counts(Statistic):
-        name, length, norm = "counts", 2, 1.5
+        name = "counts of a test"
+        length, norm, non_negative = 2, 1.5, not_below
 
         def vectors(self, *_: Any) -> Any:
             raise AssertionError("no record is asked here")
 
     statistic = Counts()
-    object.__setattr__(statistic, "non_negative", non_negative)
     constants = Constants.declared(loss="logistic")
     for most in MOST:
         for relation, factor in (
