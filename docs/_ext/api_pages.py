@@ -30,6 +30,7 @@ MODULES = [
     "tacenda.evaluation",
     "tacenda.auditing",
     "tacenda.report",
+    "tacenda.evidence",
     "tacenda.theory",
     "tacenda.errors",
 ]

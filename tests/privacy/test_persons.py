@@ -399,6 +399,9 @@ def test_a_cap_without_ids_and_a_person_on_two_nodes_are_refused() -> None:
     with pytest.raises(InputError, match="2 records and 1 ids"):
         tc.Problem([part], classes=(0, 1), persons=[["a"]])
     data = tc.Problem([part], classes=(0, 1), persons=[["a", "a"]], records_per_person=2)
-    for relation in RELATIONS:
-        with pytest.raises(InputError, match="public_sizes must be declared"):
-            Facts.of(data, relation)
+    with pytest.raises(InputError, match="public_sizes must be declared"):
+        Facts.of(data, "add-remove")
+    alone = tc.graph.complete(1)
+    with pytest.raises(InputError, match="adjacency must be 'add-remove'"):
+        tc.simulate(data, alone, "gossipgd", 2, tc.Privacy(1.0))
+    tc.simulate(data, alone, "gossipgd", 2)  # without privacy nothing is promised to anybody

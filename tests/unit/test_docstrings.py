@@ -25,6 +25,7 @@ MODULES = (
     "data.partition",
     "errors",
     "evaluation",
+    "evidence",
     "graph",
     "planning",
     "problem.losses",

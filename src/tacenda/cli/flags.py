@@ -79,13 +79,32 @@ Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the lab
 Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
 ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradient to this norm.")]
 Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record.")
+    float | None,
+    typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record or person."),
 ]
 Delta = Annotated[
     float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
 ]
 Adjacency = Annotated[
     str | None, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
+]
+Person = Annotated[
+    str | None,
+    typer.Option(
+        help="Column with the persons' ids, for a promise to persons; by default the schema's."
+    ),
+]
+RecordsPerPerson = Annotated[
+    int | None,
+    typer.Option(
+        help=(
+            "Promise to a person, of whom so many records are kept at each node, drawn at random; "
+            "goes with --adjacency add-remove."
+        )
+    ),
+]
+MembersPerPerson = Annotated[
+    int | None, typer.Option(help="At how many nodes the same person may be.")
 ]
 Coalition = Annotated[
     str | None,
@@ -170,6 +189,9 @@ KEYS = {
     "epsilon": "privacy.epsilon",
     "delta": "privacy.delta",
     "adjacency": "privacy.adjacency",
+    "person": "data.person",
+    "records_per_person": "privacy.records_per_person",
+    "members_per_person": "privacy.members_per_person",
     "mode": "privacy.mode",
     "coalition": "privacy.coalition",
     "noise_multiplier": "privacy.noise_multiplier",
@@ -202,6 +224,9 @@ PRIVACY: Options = {
     "epsilon": Epsilon,
     "delta": Delta,
     "adjacency": Adjacency,
+    "person": Person,
+    "records_per_person": RecordsPerPerson,
+    "members_per_person": MembersPerPerson,
     "mode": Mode,
     "coalition": Coalition,
     "no_privacy": NoPrivacy,

@@ -102,7 +102,7 @@ def public_run(config: RunConfig) -> PublicRun:
     shape = public_shape(config)
     topology = topology_of(config.network, shape)
     privacy = privacy_of(config.privacy)
-    facts = facts_of(config.problem, shape, config.privacy.adjacency, config.run.solver_tolerance)
+    facts = facts_of(config.problem, shape, config.privacy, config.run.solver_tolerance)
     run = PublicRun(
         config, shape, topology, facts, privacy, choices(config, facts, topology, privacy)
     )

@@ -14,6 +14,7 @@ from tacenda.config.sections import NetworkSection, PrivacySection, ProblemSecti
 from tacenda.config.shape import Shape
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.adjacency import check_persons
 from tacenda.privacy.settings import Privacy
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import RADIUS, Constants
@@ -30,7 +31,7 @@ _WORDS = {
 
 
 def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
-    """The network as a networkx.Graph on the given node labels."""
+    """The network on the given node labels."""
     from tacenda import graph
 
     n = len(labels)
@@ -38,18 +39,12 @@ def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
         made = graph.parse(network.graph)
     else:
         made = graph.by_name(network.graph, **_parameters(network, n))
-    if made.number_of_nodes() != n:
+    if made.n != n:
         raise InputError(
-            f"network.graph {network.graph!r} has {made.number_of_nodes()} nodes, "
+            f"network.graph {network.graph!r} has {made.n} nodes, "
             f"but the data is held by {n}; leave the number out, or make them equal."
         )
-    if labels != tuple(range(n)):
-        import networkx as nx
-
-        name = made.graph.get("name")
-        made = nx.relabel_nodes(made, dict(enumerate(labels)))
-        made.graph["name"] = name
-    return made
+    return made if list(labels) == list(range(n)) else made.relabelled(labels)
 
 
 def _parameters(network: NetworkSection, n: int) -> dict[str, Any]:
@@ -123,8 +118,14 @@ def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
     return dataclasses.replace(value, **options) if options else value
 
 
-def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: float) -> Facts:
+def facts_of(
+    problem: ProblemSection, shape: Shape, privacy: PrivacySection, tolerance: float
+) -> Facts:
     """All that the noise is planned from."""
+    adjacency = privacy.adjacency
+    most = 1 if privacy.records_per_person is None else privacy.records_per_person
+    if privacy.private:
+        check_persons(adjacency, most, privacy.members_per_person)
     constants = Constants.declared(
         loss=loss_of(problem, shape.classes),
         regulariser=regulariser_of(problem),
@@ -145,7 +146,15 @@ def facts_of(problem: ProblemSection, shape: Shape, adjacency: str, tolerance: f
                 "one public number in its place, for instance a round one."
             )
         sizes = np.full(len(sizes), problem.public_size)
-    return Facts(sizes, constants.n_outputs * shape.features, constants, adjacency, tolerance)
+    return Facts(
+        sizes,
+        constants.n_outputs * shape.features,
+        constants,
+        adjacency,
+        tolerance,
+        records_per_person=most,
+        members_per_person=privacy.members_per_person,
+    )
 
 
 def radius_of(problem: ProblemSection) -> float:

@@ -50,8 +50,9 @@ def private_run(config: RunConfig) -> PrivateRun:
     """Load, split, spread over the nodes, and state the problem."""
     from tacenda.problem.problem import Problem
 
-    dataset, schema = load(config.data)
-    how = partition_of(config.network, dataset.nodes is not None)
+    most, members = config.privacy.records_per_person, config.privacy.members_per_person
+    dataset, schema = load(config.data, most)
+    how = partition_of(config.network, dataset.nodes is not None, dataset.persons is not None)
     words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
     dataset = replace(dataset, notes=[*dataset.notes, *words, *public_notes(config.data)])
     if config.data.test_fraction:
@@ -61,11 +62,12 @@ def private_run(config: RunConfig) -> PrivateRun:
     graph = graph_of(config.network, shards.labels)
     loss = loss_of(config.problem, classes)
     section = config.problem
-    held: Any = (
-        shards
-        if shards.labels == tuple(range(len(shards)))
-        else {k: shards.as_dict()[k] for k in graph.nodes}
-    )
+    held: Any = shards
+    persons: Any = shards.persons
+    if shards.labels != tuple(range(len(shards))):
+        held = {k: shards.as_dict()[k] for k in graph.labels}
+        if persons is not None:
+            persons = dict(zip(shards.labels, persons, strict=True))
     problem = Problem(
         held,
         loss=loss,
@@ -78,12 +80,21 @@ def private_run(config: RunConfig) -> PrivateRun:
         on_large_rows=section.on_large_rows,
         classes=range(classes) if classes else None,
         public_sizes=section.public_size,
+        persons=persons if most is not None else None,
+        records_per_person=1 if most is None else most,
+        members_per_person=members,
     )
     return PrivateRun(dataset, problem, graph, dataset.test, schema)
 
 
-def load(data: DataSection) -> tuple[Dataset, Schema | None]:
-    """The encoded records, and the public schema that encoded them, where there is one."""
+def load(data: DataSection, records_per_person: int | None = None) -> tuple[Dataset, Schema | None]:
+    """The encoded records, and the public schema that encoded them, where there is one; of each
+    person so many records at most."""
+    if records_per_person is not None and data.table_schema is None:
+        raise InputError(
+            f"privacy.records_per_person ({records_per_person}) needs the persons' ids, which a "
+            "file with a schema has (--data, --schema, --person); leave it out, or give these."
+        )
     if data.is_libsvm:
         return _libsvm(data), None
     if data.file is not None and data.table_schema is not None:
@@ -91,7 +102,14 @@ def load(data: DataSection) -> tuple[Dataset, Schema | None]:
 
         schema = schema_of_file(data)
         _advise(schema)
-        return encode(schema, data.file, sparse=data.sparse, dtype=np.dtype(data.dtype)), schema
+        found = encode(
+            schema,
+            data.file,
+            sparse=data.sparse,
+            dtype=np.dtype(data.dtype),
+            records_per_person=records_per_person,
+        )
+        return found, schema
     if data.name is None:
         raise InputError(
             "the configuration names no data to learn from: "
@@ -195,13 +213,20 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
         raise InputError(
             "data.test_fraction must be 0 for a data set that brings its own test part."
         )
-    test, kept = split_positions(dataset.n_records, fraction, seed)
+    if dataset.persons is None:
+        test, kept = split_positions(dataset.n_records, fraction, seed)
+    else:
+        from tacenda.data.partition import held_out_persons
+
+        held = held_out_persons(dataset.persons, fraction, f"split {seed}".encode())
+        test, kept = np.flatnonzero(held), np.flatnonzero(~held)
     nodes = None if dataset.nodes is None else dataset.nodes[kept]
     return replace(
         dataset,
         X=dataset.X[kept],
         y=dataset.y[kept],
         nodes=nodes,
+        persons=None if dataset.persons is None else dataset.persons[kept],
         test=(dataset.X[test], dataset.y[test]),
     )
 
@@ -211,13 +236,20 @@ def spread(dataset: Dataset, network: NetworkSection) -> Any:
     from tacenda.data import partition
 
     X, y, seed = dataset.X, dataset.y, network.partition_seed
-    how = partition_of(network, dataset.nodes is not None)
+    how = partition_of(network, dataset.nodes is not None, dataset.persons is not None)
     if how == "column":
         assert dataset.nodes is not None
-        shards = partition.by_column(X, y, dataset.nodes)
+        shards = partition.by_column(X, y, dataset.nodes, dataset.persons)
         check_node_column(network, len(shards))
         return shards
     n = node_count(network)
+    if how == "person":
+        if dataset.persons is None:
+            raise InputError(
+                "network.partition 'person' needs the persons' ids; name their column as person "
+                "in the schema, or with --person."
+            )
+        return partition.by_person(X, y, dataset.persons, n, f"nodes {seed}".encode())
     if how == "sizes":
         law = "power" if network.sizes is None else network.sizes
         return partition.by_sizes(

@@ -31,13 +31,15 @@ class DataSection(Section):
     sets and LIBSVM files have one unless it is false, and a schema says so itself. options: further
     arguments of a named set's loader. records: the declared number of records, where it is not
     counted. public: another file of the same schema whose records are public, on which algorithm
-    "auto" tunes its step; they get no protection, and nothing is charged for them.
+    "auto" tunes its step; they get no protection, and nothing is charged for them. person: the
+    column with the persons' ids, where a person is the unit; by default the schema's.
     """
 
     name: str | None = None
     file: str | None = None
     table_schema: str | None = Field(default=None, alias="schema")
     public: str | None = None
+    person: str | None = None
     encoding: Literal["public", "papers"] | None = None
     split: Literal["all", "official"] | None = None
     intercept: bool | None = None
@@ -73,6 +75,10 @@ class DataSection(Section):
             )
         if self.table_schema is not None and self.file is None:
             raise ValueError("schema belongs to a file; give file too")
+        if self.person is not None and self.table_schema is None:
+            raise ValueError(
+                f"person ({self.person!r}) is a column of a file with a schema; give both too"
+            )
         if self.public is not None and self.file is None:
             raise ValueError(
                 f"public ({self.public!r}) is read by the schema of a file; give file too"
@@ -122,8 +128,8 @@ class NetworkSection(Section):
     """[network]: the graph, as `kind` with its numbers or as one text
     ("random-regular:100,6,seed=3"), and who holds what.
 
-    partition: even, column (the schema's node column), sizes, label-skew or feature-shift. sizes:
-    "power", "lognormal" or a list.
+    partition: even, column (the schema's node column), person (all records of a person to one
+    node), sizes, label-skew or feature-shift. sizes: "power", "lognormal" or a list.
     """
 
     graph: str = "random-regular"
@@ -134,7 +140,9 @@ class NetworkSection(Section):
     columns: int | None = None
     dimension: int | None = None
     seed: int = Field(default=0, ge=0)
-    partition: Literal["auto", "even", "column", "sizes", "label-skew", "feature-shift"] = "auto"
+    partition: Literal[
+        "auto", "even", "column", "person", "sizes", "label-skew", "feature-shift"
+    ] = "auto"
     partition_seed: int = Field(default=0, ge=0)
     sizes: Literal["power", "lognormal"] | list[int] | None = None
     spread: float = 1.0
@@ -195,6 +203,8 @@ class PrivacySection(Section):
     2018), alpha (Zhang and Zhu 2016), or phi or phi_1 (Gauthier et al. 2020); a and alpha may be a
     schedule, or a list with one for each node. coalition: how many curious members may combine what
     they know, where neighbours share noise; "all" for noise that needs no such trust.
+    records_per_person: the promise is for a person (data.person) of whom so many records are kept
+    at each node. members_per_person: at how many nodes the same person may be.
     """
 
     private: bool = True
@@ -207,6 +217,8 @@ class PrivacySection(Section):
     noise_multiplier: float | None = None
     round_epsilon: float | None = None
     coalition: Annotated[int, Field(ge=0)] | Literal["all"] = 1
+    records_per_person: int | None = Field(default=None, ge=1)
+    members_per_person: int = Field(default=1, ge=1)
     paper: dict[Literal["c0", "a", "alpha", "phi", "phi_1"], float | list[Any] | dict[str, Any]] = (
         Field(default_factory=dict)
     )

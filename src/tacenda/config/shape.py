@@ -102,14 +102,22 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
 
 
 def schema_of_file(data: DataSection) -> Schema:
-    """The public schema of a file, with an intercept where the configuration, or else the schema,
-    asks for one."""
+    """The public schema of a file, with an intercept and a column of persons where the
+    configuration, or else the schema, asks for one."""
     from tacenda.data.schema import Schema
 
     assert data.table_schema is not None
     schema = Schema.read(data.table_schema)
+    if data.person is not None:
+        fields = schema.model_dump(mode="json", exclude_none=True)
+        schema = Schema.build(**{**fields, "person": data.person})
     wanted = schema.intercept if data.intercept is None else data.intercept
     return schema.model_copy(update={"intercept": wanted})
+
+
+def has_persons(data: DataSection) -> bool:
+    """Whether the data says which person is behind each record."""
+    return data.table_schema is not None and schema_of_file(data).person is not None
 
 
 def _of_file(config: RunConfig) -> Shape:
@@ -133,10 +141,13 @@ def _of_file(config: RunConfig) -> Shape:
     )
 
 
-def partition_of(network: NetworkSection, has_owners: bool) -> str:
-    """The partition in words: "auto" follows the node column where there is one."""
+def partition_of(network: NetworkSection, has_owners: bool, has_persons: bool = False) -> str:
+    """The partition in words: "auto" follows the node column where there is one, and else keeps the
+    records of a person together."""
     if network.partition == "auto":
-        return "column" if has_owners else ("even" if network.sizes is None else "sizes")
+        if has_owners or has_persons:
+            return "column" if has_owners else "person"
+        return "even" if network.sizes is None else "sizes"
     if network.partition == "column" and not has_owners:
         raise InputError(
             "network.partition 'column' needs a node_column in the schema; declare one, "
@@ -173,7 +184,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     relation, data = config.privacy.adjacency, config.data
     if not config.privacy.private or (data.name is None and data.file is None):
         return ()
-    if data.test_fraction and broken_promise("sizes", relation, 2) is not None:
+    by_person = has_persons(data)
+    if data.test_fraction and not by_person and broken_promise("sizes", relation, 2) is not None:
         raise InputError(
             f"data.test_fraction must be 0 under adjacency {relation!r}: "
             "which records are set aside depends on how many there are, "
@@ -236,7 +248,8 @@ def _spread(
 ) -> Shape:
     """The records over the nodes."""
     network, words = config.network, [*notes, *public_notes(config.data)]
-    if config.data.test_fraction:
+    by_person = has_persons(config.data)
+    if config.data.test_fraction and not by_person:
         _, kept = split_positions(records, config.data.test_fraction, config.data.split_seed)
         owners, records = None if owners is None else owners[kept], len(kept)
     if owners is not None:
@@ -252,7 +265,7 @@ def _spread(
             f"network.nodes must be at most the number of records ({records}), not {n}."
         )
     sizes = _sizes(network, records, n)
-    words += promise_notes(config, partition_of(network, False), n)
+    words += promise_notes(config, partition_of(network, False, by_person), n)
     if network.partition == "label-skew":
         words.append(
             "the sizes of a label-skew partition follow the labels; equal sizes are assumed here"
@@ -301,7 +314,7 @@ def node_count(network: NetworkSection) -> int:
     if ":" in network.graph:
         from tacenda.graph import parse
 
-        return int(parse(network.graph).number_of_nodes())
+        return parse(network.graph).n
     if network.rows is not None and network.columns is not None:
         return network.rows * network.columns
     if network.dimension is not None:

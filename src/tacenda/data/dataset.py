@@ -39,6 +39,8 @@ class Dataset:
         Hash of the schema that encoded it.
     truth : ndarray of float or None, default=None
         Weights of a generated set.
+    persons : ndarray or None, default=None
+        Id of the person behind each record, shape (n,).
 
     Examples
     --------
@@ -59,6 +61,7 @@ class Dataset:
     norm: float | None = None
     schema_hash: str | None = None
     truth: Floats | None = None
+    persons: Array | None = None
 
     @property
     def n_records(self) -> int:

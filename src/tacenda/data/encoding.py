@@ -21,6 +21,7 @@ from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, Unconf
 from tacenda.data.spread import warn_squeezed
 from tacenda.data.table import Table
 from tacenda.errors import InputError
+from tacenda.privacy.noise.persons import PUBLIC_KEY, kept_records, person_names
 
 
 def encode(
@@ -30,6 +31,8 @@ def encode(
     sparse: bool = False,
     strict: bool = False,
     dtype: Any = np.float64,
+    records_per_person: int | None = None,
+    person_key: bytes | None = None,
 ) -> Dataset:
     """Encode records by nothing but the schema.
 
@@ -49,11 +52,16 @@ def encode(
         Refuse unconfirmed values, as on a real node.
     dtype : data-type, default=float64
         Of X.
+    records_per_person : int or None, default=None
+        Of each person (the schema's `person`), at each node, so many records are kept at most,
+        drawn at random from the ids alone, before anything else is read. None keeps all.
+    person_key : bytes or None, default=None
+        Secret key of that draw; None takes a public one, as a simulation may.
 
     Returns
     -------
     Dataset
-        X (n, p), y as codes or clipped (scaled) numbers, and node labels.
+        X (n, p), y as codes or clipped (scaled) numbers, node labels, and ids of persons.
 
     Raises
     ------
@@ -82,12 +90,15 @@ def encode(
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
-    parts = []
+    kept = _kept(schema, table, records_per_person, person_key)
+    parts, seen = [], 0
     for chunk in _chunks(table):
-        parts.append(_encode_chunk(schema, chunk, sparse, dtype))
+        chosen = None if kept is None else kept[seen : seen + len(chunk)]
+        seen += len(chunk)
+        parts.append(_encode_chunk(schema, chunk, sparse, dtype, chosen))
         if len(parts) == 1 and not strict:
             warn_squeezed(schema, chunk, stacklevel=2)
-    X, y, nodes = _stack(parts, sparse)
+    X, y, nodes, persons = _stack(parts, sparse)
     if not len(y):
         raise InputError(
             "every record has a missing value, so none is left; "
@@ -115,7 +126,49 @@ def encode(
         nodes=nodes,
         norm=schema.row_norm,
         schema_hash=schema.hash(),
+        persons=persons,
     )
+
+
+def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Flags | None:
+    """(records,) whether each record is one of its person's kept ones at its node; None keeps all.
+
+    A first reading, of the columns with ids and nodes alone: which records are kept does not depend
+    on what else they hold, not even on whether a value is missing.
+    """
+    if most is None:
+        return None
+    if schema.person is None:
+        raise InputError(
+            f"records_per_person ({most}) needs the column with the persons' ids; name it as "
+            "person in the schema."
+        )
+    ids, holders = [], []
+    for chunk in _chunks(table):
+        _require(schema, chunk, label=True)
+        ids.append(_persons(schema, chunk))
+        if schema.node_column is not None:
+            holders.append(_words(chunk.columns[schema.node_column]))
+    names = np.concatenate(ids)
+    kept = np.zeros(len(names), bool)
+    where = np.concatenate(holders).astype(str) if holders else np.zeros(len(names), "U1")
+    for node in np.unique(where):
+        own = np.flatnonzero(where == node)
+        kept[own[kept_records(names[own], most, PUBLIC_KEY if key is None else key)]] = True
+    return kept
+
+
+def _persons(schema: Schema, table: Table) -> Array:
+    """(records,) the ids of the persons; a record without one is refused."""
+    cells = table.columns[str(schema.person)]
+    bare = _is_missing(schema, cells)
+    if bare.any():
+        raise InputError(
+            f"record {_where(table, bare)} has no {schema.person!r}, and might be anybody's; give "
+            "it an id of its own if nobody else's record can be of the same person, or leave it "
+            "out of the table."
+        )
+    return person_names(_words(cells), str(schema.person))
 
 
 def encode_features(
@@ -145,9 +198,14 @@ def _chunks(table: Any) -> Iterable[Table]:
     return [Table.of(table)]
 
 
-def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tuple[Any, Array, Any]:
+def _encode_chunk(
+    schema: Schema, table: Table, sparse: bool, dtype: Any, kept: Flags | None
+) -> tuple[Any, Array, Any, Any]:
+    """Of the `kept` records, of which all others are as if they had never been in the table."""
     _require(schema, table, label=True)
-    missing = _missing_rows(schema, table, label=True)
+    persons = None if schema.person is None else _persons(schema, table)
+    there = np.ones(len(table), bool) if kept is None else kept
+    missing = _missing_rows(schema, table, label=True) & there
     if schema.missing == "error" and missing.any():
         raise InputError(
             f"record {_where(table, missing)} has a missing value; "
@@ -155,9 +213,11 @@ def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tup
         )
     if schema.missing == "impute":
         # A label or an owner cannot be imputed: the record would be invented.
-        bare_of = {schema.label.name: _lacks_label(schema, table)}
+        bare_of = {schema.label.name: _lacks_label(schema, table) & there}
         if schema.node_column is not None:
-            bare_of[schema.node_column] = _is_missing(schema, table.columns[schema.node_column])
+            bare_of[schema.node_column] = (
+                _is_missing(schema, table.columns[schema.node_column]) & there
+            )
         for name, bare in bare_of.items():
             if bare.any():
                 raise InputError(
@@ -165,17 +225,20 @@ def _encode_chunk(schema: Schema, table: Table, sparse: bool, dtype: Any) -> tup
                     "leave such records out of the table."
                 )
         missing = np.zeros(len(table), bool)
-    keep = ~missing
+    keep = there & ~missing
     nodes = None
     if schema.node_column is not None:
         nodes = _words(table.columns[schema.node_column])[keep].astype(str)
-    return _features(schema, table, keep, sparse, dtype), _label(schema, table, keep), nodes
+    ids = None if persons is None else persons[keep]
+    return _features(schema, table, keep, sparse, dtype), _label(schema, table, keep), nodes, ids
 
 
 def _require(schema: Schema, table: Table, *, label: bool) -> None:
     wanted = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
     if label and schema.node_column is not None:
         wanted.append(schema.node_column)
+    if label and schema.person is not None:
+        wanted.append(schema.person)
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         found = ", ".join(map(repr, table.columns))
@@ -374,14 +437,17 @@ def _where(table: Table, rows: Flags) -> int:
     return table.first_row + int(np.argmax(rows))
 
 
-def _stack(parts: list[tuple[Any, Array, Any]], sparse: bool) -> tuple[Any, Array, Any]:
+def _stack(parts: list[tuple[Any, Array, Any, Any]], sparse: bool) -> tuple[Any, Array, Any, Any]:
     if len(parts) == 1:
         return parts[0]
-    nodes = None if parts[0][2] is None else np.concatenate([part[2] for part in parts])
+    nodes, persons = (
+        None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (2, 3)
+    )
     return (
         _stack_rows([part[0] for part in parts], sparse),
         np.concatenate([part[1] for part in parts]),
         nodes,
+        persons,
     )
 
 

@@ -18,6 +18,7 @@ from tacenda.checks import between, one_of, positive, whole
 from tacenda.data.features import is_sparse
 from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
+from tacenda.privacy.noise.persons import PUBLIC_KEY, chosen_persons, person_names, persons_over
 from tacenda.words import counted
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "by_column",
     "by_feature_shift",
     "by_label_skew",
+    "by_person",
     "by_sizes",
     "describe",
     "even",
+    "held_out_persons",
     "plot",
 ]
 
@@ -41,6 +44,7 @@ _READS = {
     "label-skew": "the labels of all records",
     "feature-shift": "the features of all records",
     "column": "",
+    "person": "",
 }
 
 
@@ -90,6 +94,8 @@ class Shards(list[tuple[Any, Array]]):
         Names of the nodes in the same order, 0 .. n - 1 unless declared.
     kind : str or None, default=None
         How they were made (see `broken_promise`).
+    persons : sequence of ndarray or None, default=None
+        Ids of the persons behind each node's records, which `tacenda.Problem` reads.
 
     Examples
     --------
@@ -105,9 +111,11 @@ class Shards(list[tuple[Any, Array]]):
         parts: Iterable[tuple[Any, Array]],
         labels: Iterable[Any] | None = None,
         kind: str | None = None,
+        persons: Sequence[Array] | None = None,
     ) -> None:
         super().__init__(parts)
         self.kind = kind
+        self.persons = None if persons is None else list(persons)
         self.labels: tuple[Any, ...] = tuple(range(len(self))) if labels is None else tuple(labels)
 
     def as_dict(self) -> dict[Any, tuple[Any, Array]]:
@@ -164,7 +172,95 @@ def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
     return _cut("even", X, labels, _even_sizes(len(labels), n), _shuffled(len(labels), seed))
 
 
-def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
+def by_person(X: Any, y: ArrayLike, persons: ArrayLike, n: int, key: bytes | None = None) -> Shards:
+    """Divide records over n nodes, all records of a person to one of them.
+
+    Which one is drawn by a keyed hash of the id and nothing else, so that one person more or less
+    moves no other; sizes differ as chance has it.
+
+    Parameters
+    ----------
+    X : ndarray or scipy sparse
+        Shape (records, features).
+    y : array_like
+        Shape (records,).
+    persons : array_like
+        Ids, texts or whole numbers, shape (records,).
+    n : int
+        Number of nodes.
+    key : bytes or None, default=None
+        Of the draw; None takes a public one.
+
+    Returns
+    -------
+    Shards
+        One part for each node, with its persons.
+
+    Raises
+    ------
+    InputError
+        If a record has no id, or a node would be left without records.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> data = tc.data.make_classification(100, 2, seed=0)
+    >>> parts = tc.data.partition.by_person(data.X, data.y, [k // 2 for k in range(100)], 3)
+    >>> len(parts), bool(set(parts.persons[0]) & set(parts.persons[1]))
+    (3, False)
+    """
+    X, labels = _checked(X, y, whole("n", n, least=1))
+    ids = _ids(persons, len(labels))
+    node = persons_over(ids, n, PUBLIC_KEY if key is None else key)
+    sizes = np.bincount(node, minlength=n)
+    if not sizes.all():
+        raise InputError(
+            f"n must be lower for this number of persons, not {n}: by chance a node is left "
+            "without records; use fewer nodes or another key."
+        )
+    order = np.argsort(node, kind="stable")
+    shards = _cut("person", X, labels, sizes, order)
+    shards.persons = np.split(ids[order], np.cumsum(sizes)[:-1])
+    return shards
+
+
+def held_out_persons(persons: ArrayLike, share: float, key: bytes | None = None) -> Array:
+    """Draw which persons are held out, each by a coin of its own.
+
+    The coin is a keyed hash of the id and nothing else: all records of a person are on one side,
+    for ever, and one person more or less moves no other.
+
+    Parameters
+    ----------
+    persons : array_like
+        Ids, texts or whole numbers, shape (records,).
+    share : float
+        Chance of each person to be held out, from 0 to 1; public.
+    key : bytes or None, default=None
+        Secret key of the draw; None takes a public one, as a simulation may.
+
+    Returns
+    -------
+    ndarray of bool
+        Whether each record is held out, shape (records,).
+
+    Raises
+    ------
+    InputError
+        If a record has no id, or the share is out of range.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> held = tc.data.partition.held_out_persons(["a", "b", "a", "c"], 0.5)
+    >>> bool(held[0] == held[2])
+    True
+    """
+    ids = person_names(persons)
+    return chosen_persons(ids, share, PUBLIC_KEY if key is None else key, "held-out")
+
+
+def by_column(X: Any, y: ArrayLike, labels: ArrayLike, persons: ArrayLike | None = None) -> Shards:
     """Divide records by a column: one node per distinct value.
 
     Parameters
@@ -175,6 +271,8 @@ def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
         Shape (records,).
     labels : array_like
         Shape (records,).
+    persons : array_like or None, default=None
+        Ids of the persons behind the records, which go with them, shape (records,).
 
     Returns
     -------
@@ -201,6 +299,10 @@ def by_column(X: Any, y: ArrayLike, labels: ArrayLike) -> Shards:
     order = None if in_order else np.argsort(member, kind="stable")
     shards = _cut("column", X, y, sizes, order)
     shards.labels = tuple(names.tolist())
+    if persons is not None:
+        ids = _ids(persons, len(y))
+        ids = ids if order is None else ids[order]
+        shards.persons = np.split(ids, np.cumsum(sizes)[:-1])
     return shards
 
 
@@ -393,6 +495,14 @@ def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, Array]:
             f"n must be at most the number of records {len(y)}, not {n}: every node needs a record."
         )
     return X, y
+
+
+def _ids(persons: ArrayLike, count: int) -> Array:
+    """(records,) the ids as texts, one per record."""
+    ids = person_names(persons)
+    if len(ids) != count:
+        raise InputError(f"persons must hold one id per record ({count}), not {len(ids)}.")
+    return ids
 
 
 def _even_sizes(records: int, n: int) -> Ints:

@@ -364,9 +364,10 @@ class Label(_Part):
         Public lower bound, for regression.
     high : float or None, default=None
         Public upper bound, for regression.
-    scale_to : "symmetric" or None, default=None
+    scale_to : {"symmetric", "unit"} or None, default=None
         For numbers. None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1],
-        which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+        which suits clipped gradients and Huber's threshold; "unit" maps it to [0, 1], as losses of
+        counts want it (low = 0). `tacenda predict` maps back.
     confirmed : bool, default=True
         Whether somebody confirmed that the values are public.
     source : str, default=""
@@ -383,7 +384,7 @@ class Label(_Part):
     classes: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
-    scale_to: Literal["symmetric"] | None = None
+    scale_to: Literal["symmetric", "unit"] | None = None
     confirmed: bool = True
     source: str = ""
 
@@ -414,6 +415,8 @@ class Label(_Part):
         """(a, b) of value = a + b * encoded; (0, 1) where the label keeps its unit."""
         if self.scale_to is None or self.low is None or self.high is None:
             return 0.0, 1.0
+        if self.scale_to == "unit":
+            return self.low, self.high - self.low
         return (self.low + self.high) / 2, (self.high - self.low) / 2
 
 
@@ -438,6 +441,9 @@ class Schema(_Part):
         The column to predict.
     node_column : str or None, default=None
         The column that names the holder of each record.
+    person : str or None, default=None
+        The column with the id of the person behind each record, where a person is to be the unit
+        of the guarantee. It is never a feature.
     missing : {"drop", "impute", "error"}, default="drop"
         "drop" leaves such records out, "impute" needs a public `impute` in every column,
         "error" refuses them.
@@ -465,6 +471,7 @@ class Schema(_Part):
     columns: tuple[Column, ...] = Field(min_length=1)
     label: Label
     node_column: str | None = None
+    person: str | None = None
     missing: Literal["drop", "impute", "error"] = "drop"
     missing_values: tuple[str, ...] = DEFAULT_MISSING
     row_norm: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -479,7 +486,17 @@ class Schema(_Part):
     @model_validator(mode="after")
     def _whole(self) -> Schema:
         names = [column.name for column in self.columns]
-        for role, used in (("label", self.label.name), ("node_column", self.node_column)):
+        roles = (
+            ("label", self.label.name),
+            ("node_column", self.node_column),
+            ("person", self.person),
+        )
+        if self.person is not None and self.person in (self.label.name, self.node_column):
+            raise ValueError(
+                f"person {self.person!r} must be a column of its own, not the label's or the "
+                "node's; name the column with the persons' ids"
+            )
+        for role, used in roles:
             if used in names:
                 raise ValueError(
                     f"{role} {used!r} must not be among the columns too; remove it there"
@@ -654,10 +671,14 @@ class Schema(_Part):
             64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
+        if self.person is None:
+            del fields["person"]
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
             without_usual(part)
-            if part.get("scale_to") in (None, "unit"):
+            # The usual of a column; a label's is None, and "unit" is another encoding
+            usual = None if part is fields["label"] else "unit"
+            if part.get("scale_to") in (None, usual):
                 part.pop("scale_to", None)
         return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 

@@ -1,5 +1,5 @@
-"""A private evaluation: measures with intervals, confusion matrix, ROC and calibration, all from one
-released sum of counts (`problem.counts`).
+"""A private evaluation: measures with intervals, confusion matrix, ROC and calibration, all from
+one released sum of counts (`problem.counts`).
 
 Everything here follows from released values and public facts alone, and costs no privacy. Intervals
 hold both that other records might have been held out (sampling) and the privacy noise

@@ -1,9 +1,10 @@
-"""Intervals of ratios and means of noisy sums: sampling and privacy noise together. Pure functions of
-released values, elementwise over arrays.
+"""Intervals of ratios and means of noisy sums: sampling and privacy noise together. Pure functions
+of released values, elementwise over arrays.
 
-A released sum is A = (sum over the records) + (Gaussian noise of known covariance). A share r = A/B,
-where A counts some of the records that B counts, is tested as Wilson (1927) tests a proportion, with
-the noise beside the sampling, and solved for r as Fieller (1954) solves for a ratio:
+A released sum is A = (sum over the records) + (Gaussian noise of known covariance). A share r =
+A/B, where A counts some of the records that B counts, is tested as Wilson (1927) tests a
+proportion, with the noise beside the sampling, and solved for r as Fieller (1954) solves for a
+ratio:
 
     (A - r B)^2 <= z^2 (B r (1 - r) + Var noise(A - r B))
 

@@ -244,7 +244,8 @@ class EvaluationRun:
             Units.of(self._label),
             terms.confidence,
             {
-                "title": contract.title,
+                "name": contract.title,
+                "data": f"{terms.held_out:.3g} of each of {len(sizes)} members' records, held out",
                 "contract": contract.hash(),
                 "model": digest,
                 "members": plan.contract.names,

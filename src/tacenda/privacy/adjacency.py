@@ -5,10 +5,10 @@
 `add-remove`    one record is added or removed; the divisor m in f_i is then a declared public
                 constant, not the count.
 
-Where a person is the unit, with at most k records, "one record" reads "all records of one person":
-the person is replaced by another one, added or removed. Two persons may have different numbers of
-records, so that a node's count is no longer public under either relation, and its divisor is always
-a declared constant.
+Where a person is the unit, with at most k records, "one record" reads "all records of one person".
+Two persons may have different numbers of records, so that a node's count would tell of the exchange
+of one for another: private runs of persons with several records are add-remove, where counts are
+private and divisors declared (`check_persons`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import math
 from typing import Literal
 
 from tacenda import checks
+from tacenda.errors import InputError
+from tacenda.words import counted
 
 Adjacency = Literal["replace-one", "add-remove"]
 RELATIONS: tuple[str, ...] = ("replace-one", "add-remove")
@@ -41,6 +43,17 @@ def nonnegative_change(adjacency: str, records_per_person: int = 1) -> float:
     |u - v|^2 <= |u|^2 + |v|^2 <= 2 (kB)^2; k copies of two records at right angles attain it.
     """
     return math.sqrt(records_changed(adjacency)) * records_per_person
+
+
+def check_persons(adjacency: str, records_per_person: int, members_per_person: int) -> None:
+    """Refuse a relation that does not go with persons who have several records."""
+    if adjacency != "add-remove" and (records_per_person, members_per_person) != (1, 1):
+        raise InputError(
+            f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
+            f"at up to {counted(members_per_person, 'node')}, not {adjacency!r}: persons have "
+            "different numbers of records, so that how many a node has is private; declare a "
+            "public size instead (public_sizes)."
+        )
 
 
 def counts_are_public(adjacency: str, records_per_person: int = 1) -> bool:

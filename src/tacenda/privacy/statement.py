@@ -4,7 +4,7 @@ for the worst node."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,22 @@ from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.final_model import WHOLE_RUN, FinalModel, Hidden
 from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.words import counted
 
 if TYPE_CHECKING:
     from tacenda.privacy.accounting.judge import Curve
 
 UNIT = "one record of one node"
+
+
+def unit_of(records_per_person: int = 1, members_per_person: int = 1) -> str:
+    """Whose data the promise is about, in words that follow "for"."""
+    if (records_per_person, members_per_person) == (1, 1):
+        return UNIT
+    most = f"one person with at most {counted(records_per_person, 'record')}"
+    if members_per_person == 1:
+        return most
+    return f"{most} at each of at most {members_per_person} nodes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,10 @@ class Statement:
     hidden : Hidden or None
         What is proved for who sees only the final model; None where nothing better than the whole
         run is.
+    records_per_person : int
+        k: the promise is for a person with at most k records of one node; 1: for a record.
+    members_per_person : int
+        On how many nodes a person may be; the promise is for all of them together.
 
     Examples
     --------
@@ -80,16 +95,39 @@ class Statement:
     claimed: tuple[float, float] | None = None
     why: str | None = None
     hidden: Hidden | None = None
+    records_per_person: int = 1
+    members_per_person: int = 1
+
+    @property
+    def unit(self) -> str:
+        """Whose data the promise is about: one record, or one person with at most k records."""
+        return unit_of(self.records_per_person, self.members_per_person)
+
+    @property
+    def for_whom(self) -> str:
+        """The same as a whole: every single record, or every person with at most k records."""
+        if self.unit == UNIT:
+            return "every single record"
+        return self.unit.replace("one person", "every person", 1)
+
+    @cached_property
+    def _judged(self) -> Charges:
+        """The charges that count: each node's own; for persons on several nodes, of each release
+        the worst over all nodes, since any of them may hold the person's records."""
+        if self.members_per_person == 1:
+            return self.charges
+        return Charges((_worst(charge), count) for charge, count in self.charges)
 
     @cached_property
     def _kinds(self) -> tuple[Array, Array]:
         """(a node of each kind, each node's kind): nodes with equal charges are judged once."""
-        columns = [values for charge, _ in self.charges for values in charge.parameters.values()]
+        charges = self._judged
+        columns = [values for charge, _ in charges for values in charge.parameters.values()]
         if not columns:
             return np.zeros(min(1, self.n_nodes), int), np.zeros(self.n_nodes, int)
-        if all(charge.kind is events.Gaussian for charge, _ in self.charges):
+        if all(charge.kind is events.Gaussian for charge, _ in charges):
             mu = sum(
-                count / charge.parameters["noise_multiplier"] ** 2 for charge, count in self.charges
+                count / charge.parameters["noise_multiplier"] ** 2 for charge, count in charges
             )
             columns = [np.round(np.log(np.asarray(mu)), 12)]
         _, first, kind = np.unique(
@@ -101,7 +139,12 @@ class Statement:
     def _curves(self) -> list[Curve]:
         from tacenda.privacy.accounting.judge import judge
 
-        return [judge(self.charges.events(int(node)), self.adjacency) for node in self._kinds[0]]
+        k, q = self.records_per_person, self.members_per_person
+        curves = [
+            judge(events.at_members(self._judged.events(int(node)), q), self.adjacency)
+            for node in self._kinds[0]
+        ]
+        return curves if k * q == 1 else [replace(curve, group_size=k * q) for curve in curves]
 
     @cached_property
     def node_epsilons(self) -> Array:
@@ -113,7 +156,8 @@ class Statement:
     def epsilon(self) -> float:
         """Largest epsilon over the nodes.
 
-        A record is on one node only, so that the losses of nodes do not add up.
+        A record is on one node only, so that the losses of nodes do not add up; where a person may
+        be on several, they do.
         """
         return float(self.node_epsilons.max(initial=0.0))
 
@@ -216,7 +260,8 @@ class Statement:
             Its epsilon at the run's delta, and what that rests on.
         """
         if self.hidden is not None:
-            found = GaussianProfile(float(np.max(self.hidden.mu))).epsilon(self.delta)
+            largest = np.sort(self.hidden.mu)[-self.members_per_person :]
+            found = GaussianProfile(float(np.sum(largest))).epsilon(self.delta)
             if found < self.epsilon:
                 return FinalModel(found, self.delta, True, self.hidden.why)
         return FinalModel(self.epsilon, self.delta, False, WHOLE_RUN)
@@ -242,7 +287,9 @@ class Statement:
             "epsilon": _number(self.epsilon),
             "delta": self.delta,
             "adjacency": self.adjacency,
-            "unit": UNIT,
+            "unit": self.unit,
+            "records_per_person": self.records_per_person,
+            "members_per_person": self.members_per_person,
             "mode": self.mode,
             "accountant": self.accountant,
             "coalition": self.curve().coalition,
@@ -306,13 +353,28 @@ class Statement:
             claimed,
             values.get("why"),
             _hidden(values.get("final_model"), n),
+            values.get("records_per_person", 1),
+            values.get("members_per_person", 1),
         )
 
     def __repr__(self) -> str:
         pooled = self.curve().coalition
         limit = "" if pooled is None else f", coalition {pooled}"
         promise = f"epsilon={self.epsilon:.6g}, delta={self.delta:g}, {self.adjacency}{limit}"
+        promise += "" if self.unit == UNIT else f", for {self.for_whom}"
         return f"Statement({promise}, {self.mode}, by {self.accountant})"
+
+
+_SMALL_IS_WORSE = {"noise_multiplier", "population", "dim", "coalition"}
+
+
+def _worst(charge: Charge) -> Charge:
+    """Of each parameter the value that costs most, at every node."""
+    worst = {
+        name: np.full_like(values, values.min() if name in _SMALL_IS_WORSE else values.max())
+        for name, values in charge.parameters.items()
+    }
+    return Charge(charge.kind, worst)
 
 
 def _hidden(values: dict[str, Any] | None, n: int) -> Hidden | None:

@@ -1,5 +1,5 @@
-"""Counts of what a released model does on held-out records, as statistics: everything that a private
-evaluation says follows from one sum of them.
+"""Counts of what a released model does on held-out records, as statistics: everything that a
+private evaluation says follows from one sum of them.
 
 Two or more classes (`ClassCounts`). Every record is in one cell of each table, so a table's part of
 a record's vector has norm 1:

@@ -33,7 +33,8 @@ class Facts:
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
     what was released, in place of the one that follows from the declared constants. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
-    with at most k records of one node; 1 where it is a record.
+    with at most k records of one node; 1 where it is a record. members_per_person: on how many
+    nodes a person may be.
     """
 
     sizes: Array
@@ -46,28 +47,22 @@ class Facts:
     released_smoothness: float | None = None
     true_sizes: bool = True
     records_per_person: int = 1
+    members_per_person: int = 1
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, problem: Problem, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
-        """The public facts of a Problem; under add-remove, and for persons with several records,
-        its divisors must have been declared."""
+        """The public facts of a Problem; under add-remove its divisors must have been declared."""
         declared, most = problem.public_sizes, problem.records_per_person
-        counted = counts_are_public(adjacency, most)
-        if not counted and declared is None:
-            where, remedy = (
-                ("under adjacency 'add-remove'", "use 'replace-one'")
-                if most == 1
-                else (f"for persons with up to {most} records", "keep one record of each person")
-            )
+        if adjacency == "add-remove" and declared is None:
             raise InputError(
-                f"public_sizes must be declared {where}, "
+                "public_sizes must be declared under adjacency 'add-remove', "
                 "where a node's record count is itself private: "
                 "pass Problem(..., public_sizes=[...]) with one public constant per node, "
-                f"or {remedy}."
+                "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        true = counted and bool(np.all(sizes == problem.sizes))
+        true = counts_are_public(adjacency, most) and bool(np.all(sizes == problem.sizes))
         return cls(
             sizes,
             problem.dim,
@@ -76,6 +71,7 @@ class Facts:
             tolerance,
             true_sizes=true,
             records_per_person=most,
+            members_per_person=problem.members_per_person,
         )
 
     @property

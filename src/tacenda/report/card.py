@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.privacy.statement import UNIT, Statement
+from tacenda.privacy.statement import Statement
 from tacenda.report import numbers
 from tacenda.report.account import Account
-from tacenda.report.wording import ACCOUNTANTS, RELATIONS, meaning
+from tacenda.report.wording import ACCOUNTANTS, meaning, relation_of
 from tacenda.runtime.closing import closing_words
 from tacenda.runtime.result import RunResult
 from tacenda.words import counted
@@ -90,8 +90,8 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
     rows = [
         ("epsilon", numbers.epsilon(account.epsilon)),
         ("delta", numbers.short(account.delta)),
-        ("relation", f"{s.adjacency}: {RELATIONS[s.adjacency]}"),
-        ("unit", UNIT),
+        ("relation", f"{s.adjacency}: {relation_of(s)}"),
+        ("unit", s.unit),
         (
             "accountant",
             f"{account.curve.accountant}: "

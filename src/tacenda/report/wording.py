@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tacenda.privacy.statement import UNIT, Statement
 from tacenda.report import numbers
 from tacenda.report.account import GRID, Account, together
 from tacenda.report.reading import Folder, Group
@@ -22,6 +23,22 @@ RELATIONS = {
     "replace-one": "one record exchanged for any other; how many records each node holds is public",
     "add-remove": "one record added or taken away",
 }
+
+
+def relation_of(statement: Statement) -> str:
+    """The neighbouring relation in words, for the statement's own unit."""
+    words = RELATIONS[statement.adjacency]
+    if statement.unit == UNIT:
+        return words
+    return words.replace("one record", "one person with all their records", 1)
+
+
+def _whom(statement: Statement) -> str:
+    """For whom the promise is, as the beginning of a sentence."""
+    if statement.unit == UNIT:
+        return "Every single record of every node"
+    whom = statement.for_whom
+    return whom[0].upper() + whom[1:]
 
 
 @dataclass(frozen=True)
@@ -112,15 +129,18 @@ def _promise(folder: Folder, worst: Account) -> str:
         > 1
     )
     runs = "Each private run" if len(folder.runs) > 1 else "The run"
-    return f"{runs} keeps {'at most ' if several else ''}{stated(worst)} for every single record."
+    whom = worst.statement.for_whom
+    return f"{runs} keeps {'at most ' if several else ''}{stated(worst)} for {whom}."
 
 
 def meaning(account: Account) -> str:
     """Epsilon as a chance: what the best possible observer gains over tossing a coin."""
     if math.isinf(account.epsilon):
         return "An observer may learn everything about a record."
-    replaced = account.statement.adjacency == "replace-one"
-    what = "which of two values one record has" if replaced else "whether one record was there"
+    statement = account.statement
+    one = statement.unit.removesuffix(" of one node")
+    replaced = statement.adjacency == "replace-one"
+    what = f"which of two values {one} has" if replaced else f"whether {one} was there"
     return (
         "An observer who reads every message, and knows all other records, "
         f"guesses {what} correctly with probability at most {numbers.percent(account.best_guess)}; "
@@ -147,10 +167,7 @@ def promised(account: Account) -> list[tuple[str, str]]:
     )
     answers = [
         ("What", f"{stated(account)}, for the whole run, all rounds together."),
-        (
-            "For whom",
-            f"Every single record of every node: {RELATIONS[s.adjacency]} ({s.adjacency}).",
-        ),
+        ("For whom", f"{_whom(s)}: {relation_of(s)} ({s.adjacency})."),
         ("Against whom", f"{watchers}{_members(account)}."),
         ("In other words", meaning(account)),
         *_final_model(account),

@@ -105,7 +105,8 @@ class Fitted:
         """Give the coefficients of a run's average model.
 
         They are sorted by the size of their effect, in the original units, with the standard error
-        that the privacy noise adds; they cost no privacy.
+        that the privacy noise adds, or with the intervals that the run tells or that were asked
+        for (`ask_intervals`); they cost no privacy.
 
         Parameters
         ----------
@@ -118,15 +119,17 @@ class Fitted:
             The rows by feature name, the intercept last.
         """
         from tacenda.data.schema import Schema
-        from tacenda.evaluation.coefficients import run_coefficients
+        from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
 
-        result = self.result if run is None else self.results[run]
+        name = next(iter(self.results)) if run is None else run
+        result = self.results[name]
         path = self.folder.schema_path
         schema = Schema.read(path) if path.is_file() else None
         names = self.dataset["feature_names"] or [
             f"x{k}" for k in range(result.settings["problem"]["n_features"])
         ]
-        return run_coefficients(result, names, schema, self.dataset["classes"])
+        kept = kept_intervals(self.folder, name)
+        return run_coefficients(result, names, schema, self.dataset["classes"], kept)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).
@@ -334,7 +337,7 @@ def run(
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
     small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
-    graph = str(private.graph.graph.get("name", "graph"))
+    graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 
 

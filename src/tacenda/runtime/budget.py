@@ -213,7 +213,7 @@ def calibrate(spec: RunSpec) -> Calibration:
         scale = (
             _given_scale(privacy, sites, len(first))
             if privacy.noise
-            else _solved_scale(privacy, sites, target[first], plan)
+            else _solved_scale(privacy, sites, target[first], plan, facts.members_per_person)
         )
         if ratio is not None:
             scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
@@ -296,16 +296,24 @@ def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:
     return np.array(np.broadcast_to(z * np.sqrt(first.weight), (n,)))
 
 
-def _solved_scale(privacy: Privacy, sites: Sites, target: Array, plan: ScaledPlan) -> Array:
-    """(u,) the smallest scale that meets each node's own target; `plan` has scale 1."""
+def _solved_scale(
+    privacy: Privacy, sites: Sites, target: Array, plan: ScaledPlan, members: int
+) -> Array:
+    """(u,) the smallest scale that meets each node's own target; `plan` has scale 1. members: on
+    how many nodes alike a person may be."""
     if not sites:
         return np.ones(len(target))
     unit = [(price(plan, site)[0], count) for site, count in sites]
     if all(issubclass(charge.kind, GAUSSIANS) for charge, _ in unit):
-        mu = np.sqrt(sum(count * _mu(charge) ** 2 for charge, count in unit))
+        mu = np.sqrt(
+            sum(
+                count * _mu(charge) ** 2 * (members**2 if "mu" in charge.parameters else members)
+                for charge, count in unit
+            )
+        )
         goals = {e: gaussian_mu(e, privacy.delta) for e in np.unique(target)}
         return np.asarray(mu / np.array([goals[e] for e in target]))
-    return _solved_by_kind(privacy, sites, unit, target, plan)
+    return _solved_by_kind(privacy, sites, unit, target, plan, members)
 
 
 def _mu(charge: Charge) -> Array:
@@ -317,7 +325,12 @@ def _mu(charge: Charge) -> Array:
 
 
 def _solved_by_kind(
-    privacy: Privacy, sites: Sites, unit: Sequence[Any], target: Array, plan: ScaledPlan
+    privacy: Privacy,
+    sites: Sites,
+    unit: Sequence[Any],
+    target: Array,
+    plan: ScaledPlan,
+    at_nodes: int,
 ) -> Array:
     """One solve for each distinct list of events; among nodes alike but for their sampling rates
     these are grouped, upwards."""
@@ -340,7 +353,7 @@ def _solved_by_kind(
             stand_in[members] = members[_by_largest_rate(rates[0][members])]
     scale = np.empty(len(first))
     for which in np.unique(stand_in):
-        at = _events_at(sites, int(first[which]), plan)
+        at = _events_at(sites, int(first[which]), plan, at_nodes)
         scale[stand_in == which] = solve_scale(
             at, float(target[first[which]]), privacy.delta, privacy.adjacency
         )
@@ -360,10 +373,13 @@ def _by_largest_rate(rates: Array) -> Array:
     return stand_in
 
 
-def _events_at(sites: Sites, row: int, plan: ScaledPlan) -> Callable[[float], events.Events]:
+def _events_at(
+    sites: Sites, row: int, plan: ScaledPlan, members: int
+) -> Callable[[float], events.Events]:
     def at(k: float) -> events.Events:
         scaled = replace(plan, scale=k * plan.scale)
-        return Charges((price(scaled, site)[0], count) for site, count in sites).events(row)
+        listed = Charges((price(scaled, site)[0], count) for site, count in sites).events(row)
+        return events.at_members(listed, members)
 
     return at
 

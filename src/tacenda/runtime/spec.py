@@ -30,6 +30,7 @@ from tacenda.graph.topology import MIXINGS, Topology
 from tacenda.graph.varying import Varying, check_mixing, mixing_to_plain
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
+from tacenda.privacy.adjacency import check_persons
 from tacenda.privacy.secrets.ledger import Charges
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -76,6 +77,14 @@ class RunSpec:
         facts = self.facts
         privacy = check_privacy(self.privacy, self.algorithm)
         rounds = checks.whole("rounds", self.rounds, least=1)
+        if privacy is not None:
+            person = facts.records_per_person, facts.members_per_person
+            check_persons(facts.adjacency, *person)
+            if privacy.mode == "as-published" and person != (1, 1):
+                raise UnsupportedError(
+                    "mode must be 'sound' for persons with several records, not 'as-published': "
+                    "the papers' formulas are about single records."
+                )
         if privacy is not None and privacy.mode == "as-published":
             algorithm = algorithm.published_form()
         if privacy is not None and privacy.node_noise == "worst":
@@ -161,6 +170,8 @@ class RunSpec:
             found.claimed,
             found.why,
             None if n_nodes is not None else self._hidden(charges, start),
+            self.facts.records_per_person,
+            self.facts.members_per_person,
         )
 
     def _hidden(self, charges: Charges, start: Array | None) -> Hidden | None:
@@ -252,6 +263,11 @@ class RunSpec:
         }
         return {name: content_hash(value, name) for name, value in parts.items()}
 
+    def _persons(self) -> dict[str, int]:
+        """The unit, where it is a person; nothing for a record, whose runs keep their identity."""
+        k, q = self.facts.records_per_person, self.facts.members_per_person
+        return {} if k * q == 1 else {"records_per_person": k, "members_per_person": q}
+
     def to_plain(self) -> dict[str, Any]:
         """Plain values that describe the run; the sizes are the public ones."""
         k, t = self.facts.constants, self.topology
@@ -282,6 +298,7 @@ class RunSpec:
                 "sizes": [int(s) for s in self.facts.sizes],
                 "n_features": self.facts.dim // k.n_outputs,
                 "n_outputs": k.n_outputs,
+                **self._persons(),
             },
         }
 
@@ -331,10 +348,10 @@ def match(problem: Problem, graph: Any) -> Topology:
             f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards."
         )
     labels = problem.node_labels
-    if labels is not None and tuple(labels) != topology.labels:
+    if labels is not None and list(labels) != list(topology.labels):
         raise InputError(
             "The shards' labels must be the graph's nodes, in the graph's order; build the dict as "
-            "{node: shard for node in graph.nodes}."
+            "{node: shard for node in Topology.of(graph).labels}."
         )
     return topology
 

@@ -334,6 +334,22 @@ def merged(events: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     return list(counts.items())
 
 
+def at_members(events: Iterable[tuple[Event, int]], members: int) -> list[tuple[Event, int]]:
+    """What a person loses who is at `members` nodes, each of which made these releases.
+
+    Independent noise: the releases of all of them. Noise shared by neighbours, or hidden in one
+    sum: what hides one hides the other, so that mu adds up.
+    """
+    if members == 1:
+        return list(events)
+    return [
+        (dataclasses.replace(event, mu=event.mu * members), count)
+        if isinstance(event, CorrelatedGaussian)
+        else (event, count * members)
+        for event, count in events
+    ]
+
+
 def pure_sum(events: Iterable[tuple[Event, int]]) -> float:
     """The pure epsilon of the whole: a sum if every event is pure, else infinite."""
     counted = merged(events)
