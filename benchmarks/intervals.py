@@ -19,7 +19,6 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +161,7 @@ class Tally:
     """Counts of intervals that hold the truth."""
 
     def __init__(self) -> None:
-        self.hits = {level: 0 for level in LEVELS}
+        self.hits = dict.fromkeys(LEVELS, 0)
         self.shown = self.all = self.met = self.runs = 0
         self.widths: list[float] = []
         self.noise: list[float] = []
@@ -353,13 +352,7 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=500)
-<<<<<<< HEAD
-    parser.add_argument(
-        "--only", choices=("linear", "logistic", "wrong", "strength", "alike", "whole")
-    )
-=======
     parser.add_argument("--only", choices=KINDS)
->>>>>>> integ
     parser.add_argument("--records", type=int, nargs="*", default=RECORDS, help="which sizes")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/intervals.jsonl"))
     given = parser.parse_args()
