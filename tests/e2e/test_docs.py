@@ -23,6 +23,7 @@ PAGES = [
     "docs/newcomer.md",
     "docs/regression.md",
     "docs/models.md",
+    "docs/selection.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",

@@ -156,8 +156,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     n_trainings_ : int
         How many trainings were charged: one for each candidate, or for all strengths of a
         regression from released moments together.
+    scoring_ : str
+        Name of the score.
     n_features_in_ : int
         Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features; only where X was a frame whose column names are all strings.
     conditions_ : list of str
         What the guarantee rests on, in sentences.
 
@@ -435,7 +439,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.n_trainings_ = len(trainings)
         self.best_index_, self.best_params_ = best, candidates[best]
-        self.best_score_, self.scorer_ = float(scores[best]), reader.scoring
+        self.best_score_, self.scoring_ = float(scores[best]), reader.scoring
         order = np.argsort(-scores)
         ranks = np.empty(len(scores), int)
         ranks[order] = np.arange(1, len(scores) + 1)

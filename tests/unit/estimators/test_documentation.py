@@ -17,7 +17,7 @@ from tacenda import estimators
 KINDS = [
     getattr(estimators, name)
     for name in estimators.__all__
-    if name.startswith("Private") and name != "PrivateLinearModel"
+    if name.startswith("Private") and name not in ("PrivateLinearModel", "PrivateSearchCV")
 ]
 SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "Examples")
 
