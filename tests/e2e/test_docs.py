@@ -22,6 +22,7 @@ PAGES = [
     "docs/tutorial.md",
     "docs/newcomer.md",
     "docs/regression.md",
+    "docs/models.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",

@@ -34,7 +34,6 @@ from tacenda.problem.facts import Facts
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.runtime.spec import RunSpec
-from tacenda.selection.budget import ways_to_search
 from tacenda.selection.scores import CLASSIFIERS, REGRESSORS, CandidateScores
 from tacenda.words import counted
 
@@ -155,9 +154,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     n_trainings_ : int
         How many trainings were charged: one for each candidate, or for all strengths of a
         regression from released moments together.
-    ways_ : list of Way
-        How the budget might have been spent on these trainings, the one that leaves each training
-        most first. The trainings here are composed: their messages are seen.
     n_features_in_ : int
         Number of features seen in `fit`.
     conditions_ : list of str
@@ -328,7 +324,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         alone = all(isinstance(t.arranged.settings["algorithm"], MomentRegression) for t in found)
         if len(groups) < len(candidates) and not alone:
             found = self._priced(self._groups(candidates, free=False), candidates, part, seeds)
-        self.ways_ = ways_to_search(len(found), self.epsilon, self.delta)
         return found
 
     @staticmethod
@@ -564,7 +559,11 @@ class _Reader:
         arranged, model = self.arranged, self.arranged.estimator
         outputs = arranged.problem.n_outputs
         weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
-        asked = CandidateScores(tuple(tuple(w.reshape(-1).tolist()) for w in weights), self.scoring)
+        asked = CandidateScores(
+            tuple(tuple(w.reshape(-1).tolist()) for w in weights),
+            self.scoring,
+            float(arranged.scaling.constant or 0.0),
+        )
         coalition, n = search.estimator.coalition, arranged.topology.n
         masked = coalition is not None and n > coalition + 1
         return simulate(

@@ -160,8 +160,8 @@ def gradient_moments(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
             "one class against the rest."
         )
-    of_loss: Any = k.loss
-    options = dict(dataclasses.asdict(of_loss)) if dataclasses.is_dataclass(of_loss) else {}
+    known = dataclasses.fields(k.loss) if dataclasses.is_dataclass(k.loss) else ()
+    options = {f.name: getattr(k.loss, f.name) for f in known}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):
         usual = 1.0 if k.clip_norm is None else k.clip_norm / k.data_norm
