@@ -381,9 +381,10 @@ def _residual_std(t: Floats, std: float, scale: float) -> float:
 
 
 def per_person(run: RunResult) -> float:
-    """k: the records of a person go together, and their sum varies by at most k times as much as if
-    they did not."""
-    return float(run.settings["problem"].get("records_per_person") or 1)
+    """k: the records of a person, at all nodes, go together, and their sum varies by at most k
+    times as much as if they did not."""
+    about = run.settings["problem"]
+    return float(about.get("records_per_person", 1) * about.get("members_per_person", 1))
 
 
 def _always(made: Estimate, n: float, d: int) -> list[Condition]:
