@@ -160,8 +160,8 @@ def gradient_moments(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
             "one class against the rest."
         )
-    of_loss: Any = k.loss
-    options = dict(dataclasses.asdict(of_loss)) if dataclasses.is_dataclass(of_loss) else {}
+    known = dataclasses.fields(k.loss) if dataclasses.is_dataclass(k.loss) else ()
+    options = {f.name: getattr(k.loss, f.name) for f in known}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):
         usual = 1.0 if k.clip_norm is None else k.clip_norm / k.data_norm
@@ -381,9 +381,10 @@ def _residual_std(t: Floats, std: float, scale: float) -> float:
 
 
 def per_person(run: RunResult) -> float:
-    """k: the records of a person go together, and their sum varies by at most k times as much as if
-    they did not."""
-    return float(run.settings["problem"].get("records_per_person") or 1)
+    """k: the records of a person, at all nodes, go together, and their sum varies by at most k
+    times as much as if they did not."""
+    about = run.settings["problem"]
+    return float(about.get("records_per_person", 1) * about.get("members_per_person", 1))
 
 
 def _always(made: Estimate, n: float, d: int) -> list[Condition]:

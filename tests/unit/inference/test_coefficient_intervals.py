@@ -240,7 +240,7 @@ def test_noise_is_not_that_of_a_run_with_the_same_seed() -> None:
 def test_a_person_with_several_records_widens_them() -> None:
     asked = GradientMoments(D, "logistic")
     run = tc.simulate(logistic(), PAIR, StatisticRelease(asked), 1, init=TRUTH)
-    about = {**run.settings["problem"], "records_per_person": 4}
+    about = {**run.settings["problem"], "records_per_person": 2, "members_per_person": 2}
     people = replace(run, settings={**run.settings, "problem": about})
     one, four = from_released(asked, run), from_released(asked, people)
     np.testing.assert_allclose(four.standard_error, 2 * one.standard_error)
@@ -273,3 +273,12 @@ def test_estimators_ask_in_the_users_own_units() -> None:
     assert rows["intercept"].estimate == pytest.approx(ols.params[4], rel=1e-4)
     assert rows["intercept"].standard_error == pytest.approx(ols.bse[4], rel=1e-3)
     assert rows["x3"].standard_error == pytest.approx(ols.bse[3], rel=1e-3)
+
+
+def test_the_study_of_coverage_draws_what_a_run_releases() -> None:
+    from benchmarks.intervals import asked_sums
+
+    asked = GradientMoments(D, "logistic")
+    run = tc.simulate(logistic(), PAIR, StatisticRelease(asked), 1, init=TRUTH)
+    sums = asked_sums(asked, X, 2.0 * CLASSES - 1, TRUTH)
+    np.testing.assert_allclose(run.released["total"], sums, rtol=1e-9, atol=1e-9)
