@@ -8,7 +8,7 @@
 Where a person is the unit, with at most k records, "one record" reads "all records of one person".
 Two persons may have different numbers of records, so that a node's count would tell of the exchange
 of one for another: private runs of persons with several records are add-remove, where counts are
-private and divisors declared (`check_persons`).
+private and divisors declared (`check_persons`), unless every person has exactly k of them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,13 @@ def nonnegative_change(adjacency: str, records_per_person: int = 1) -> float:
     return math.sqrt(records_changed(adjacency)) * records_per_person
 
 
-def check_persons(adjacency: str, records_per_person: int, members_per_person: int) -> None:
-    """Refuse a relation that does not go with persons who have several records."""
+def check_persons(
+    adjacency: str, records_per_person: int, members_per_person: int, exactly: bool = False
+) -> None:
+    """Refuse a relation that does not go with persons who have several records. exactly: every
+    person has so many, no fewer, so that their number tells nothing."""
+    if exactly and members_per_person == 1:
+        return
     if adjacency != "add-remove" and (records_per_person, members_per_person) != (1, 1):
         raise InputError(
             f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
@@ -56,6 +61,7 @@ def check_persons(adjacency: str, records_per_person: int, members_per_person: i
         )
 
 
-def counts_are_public(adjacency: str, records_per_person: int = 1) -> bool:
-    """Whether a node's number of records is the same for all neighbours, so that it may be told."""
-    return check(adjacency) == "replace-one" and records_per_person == 1
+def counts_are_public(adjacency: str, records_per_person: int = 1, exactly: bool = False) -> bool:
+    """Whether a node's number of records is the same for all neighbours, so that it may be told.
+    exactly: every person has so many records."""
+    return check(adjacency) == "replace-one" and (records_per_person == 1 or exactly)

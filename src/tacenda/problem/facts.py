@@ -34,7 +34,8 @@ class Facts:
     what was released, in place of the one that follows from the declared constants. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
     with at most k records of one node; 1 where it is a record. members_per_person: on how many
-    nodes a person may be.
+    nodes a person may be. exact_records_per_person: every person has exactly k records, so that
+    counts are public under replace-one.
     """
 
     sizes: Array
@@ -48,6 +49,7 @@ class Facts:
     true_sizes: bool = True
     records_per_person: int = 1
     members_per_person: int = 1
+    exact_records_per_person: bool = False
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -62,7 +64,8 @@ class Facts:
                 "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        true = counts_are_public(adjacency, most) and bool(np.all(sizes == problem.sizes))
+        exactly = problem.exact_records_per_person
+        true = counts_are_public(adjacency, most, exactly) and bool(np.all(sizes == problem.sizes))
         return cls(
             sizes,
             problem.dim,
@@ -72,6 +75,7 @@ class Facts:
             true_sizes=true,
             records_per_person=most,
             members_per_person=problem.members_per_person,
+            exact_records_per_person=exactly,
         )
 
     @property
@@ -150,7 +154,8 @@ class Facts:
     @property
     def counts_are_public(self) -> bool:
         """Whether a node's number of records may be told."""
-        return counts_are_public(self.adjacency, self.records_per_person)
+        exactly = self.exact_records_per_person
+        return counts_are_public(self.adjacency, self.records_per_person, exactly)
 
     @property
     def sum_change(self) -> float:

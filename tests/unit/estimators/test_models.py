@@ -201,6 +201,7 @@ def test_private_hazards_rank_persons_and_promise_for_all_their_rows() -> None:
     plain = tc.PrivateDiscreteHazard((1, 2, 4), **PLAIN).fit(X, y)
     model = tc.PrivateDiscreteHazard((1, 2, 4), **PRIVATE).fit(X, y)
     assert model.privacy_.epsilon == pytest.approx(2.0, abs=1e-6)
+    assert "one person with at most 3 records" in model.privacy_.unit
     assert model.score(X, y) > plain.score(X, y) - 0.02
     assert "hazard" in str(model.coef_table_)
     with pytest.raises(InputError, match="two columns"):
@@ -249,7 +250,7 @@ def test_no_record_moves_a_gradient_by_more_than_is_declared(kind: str) -> None:
         other_y[7] = (3 if y[7] < 2 else 0) if kind == "ordered" else (3.5, 0)
         first, second = (model._arranged(*pair).problem for pair in ((X, y), (other_X, other_y)))
         facts = Facts.of(first)
-        assert facts.records_per_person == 3
+        assert facts.records_per_person == 3 and facts.counts_are_public
         assert first.sizes.tolist() == second.sizes.tolist() == facts.sizes.tolist()
         w = np.tile(rng.normal(size=first.dim) * rng.choice([0.1, 3.0, 100.0]), (3, 1))
         every = np.arange(3)
@@ -257,6 +258,26 @@ def test_no_record_moves_a_gradient_by_more_than_is_declared(kind: str) -> None:
         share = np.linalg.norm(apart, axis=1) / facts.gradient_sensitivity()
         largest = max(largest, float(share.max()))
     assert 0.3 < largest <= 1 + 1e-9
+
+
+def test_exactly_so_many_rows_of_each_person_or_none() -> None:
+    X, y = 0.3 * np.ones((6, 2)), np.tile([0, 1], 3)
+
+    def problem(*persons: Any) -> tc.Problem:
+        cuts = np.cumsum([len(own) for own in persons])[:-1]
+        shards = list(zip(np.split(X, cuts), np.split(y, cuts), strict=True))
+        return tc.Problem(
+            shards,
+            classes=(0, 1),
+            persons=[np.array(own) for own in persons],
+            records_per_person=2,
+            exact_records_per_person=True,
+        )
+
+    assert Facts.of(problem([1, 2, 2, 1], [3, 3])).counts_are_public
+    for wrong in (([1, 1, 1, 2], [3, 3]), ([1, 1, 2], [2, 3, 3]), ([1, 1, 2, 3], [4, 4])):
+        with pytest.raises(InputError, match="exactly records_per_person=2"):
+            problem(*wrong)
 
 
 def test_exported_models_predict_the_same(tmp_path: Path) -> None:
