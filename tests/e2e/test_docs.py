@@ -27,6 +27,7 @@ PAGES = [
     "docs/planner.md",
     "docs/whitening.md",
     "docs/own-loss.md",
+    "docs/evaluation.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",

@@ -66,7 +66,6 @@ class StackedModel(PrivateLinearModel):
             more = {
                 "persons": [own for _, own in shards],
                 "records_per_person": each,
-                "exact_records_per_person": True,
                 "public_sizes": sizes,
             }
         return self._fit(

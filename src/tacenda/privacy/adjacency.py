@@ -8,7 +8,8 @@
 Where a person is the unit, with at most k records, "one record" reads "all records of one person".
 Two persons may have different numbers of records, so that a node's count would tell of the exchange
 of one for another: private runs of persons with several records are add-remove, where counts are
-private and divisors declared (`check_persons`), unless every person has exactly k of them.
+private and divisors declared (`check_persons`). Only where every person has exactly k records does
+replace-one hold for persons too.
 """
 
 from __future__ import annotations
@@ -48,11 +49,10 @@ def nonnegative_change(adjacency: str, records_per_person: int = 1) -> float:
 def check_persons(
     adjacency: str, records_per_person: int, members_per_person: int, exactly: bool = False
 ) -> None:
-    """Refuse a relation that does not go with persons who have several records. exactly: every
-    person has so many, no fewer, so that their number tells nothing."""
-    if exactly and members_per_person == 1:
-        return
-    if adjacency != "add-remove" and (records_per_person, members_per_person) != (1, 1):
+    """Refuse a relation that does not go with persons who have several records; exactly: all of
+    them have as many."""
+    several = (records_per_person > 1 and not exactly) or members_per_person > 1
+    if adjacency != "add-remove" and several:
         raise InputError(
             f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
             f"at up to {counted(members_per_person, 'node')}, not {adjacency!r}: persons have "
@@ -62,6 +62,6 @@ def check_persons(
 
 
 def counts_are_public(adjacency: str, records_per_person: int = 1, exactly: bool = False) -> bool:
-    """Whether a node's number of records is the same for all neighbours, so that it may be told.
-    exactly: every person has so many records."""
+    """Whether a node's number of records is the same for all neighbours, so that it may be told;
+    exactly: every person has just so many records."""
     return check(adjacency) == "replace-one" and (records_per_person == 1 or exactly)

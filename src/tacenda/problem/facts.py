@@ -33,9 +33,8 @@ class Facts:
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
     what was released, in place of the one that follows from the declared constants. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
-    with at most k records of one node; 1 where it is a record. members_per_person: on how many
-    nodes a person may be. exact_records_per_person: every person has exactly k records, so that
-    counts are public under replace-one.
+    with at most k records of one node; 1 where it is a record. exactly: every
+    person has exactly k records. members_per_person: on how many nodes a person may be.
     """
 
     sizes: Array
@@ -49,7 +48,7 @@ class Facts:
     true_sizes: bool = True
     records_per_person: int = 1
     members_per_person: int = 1
-    exact_records_per_person: bool = False
+    exactly: bool = False
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -64,8 +63,9 @@ class Facts:
                 "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        exactly = problem.exact_records_per_person
-        true = counts_are_public(adjacency, most, exactly) and bool(np.all(sizes == problem.sizes))
+        true = counts_are_public(adjacency, most, problem.exactly) and bool(
+            np.all(sizes == problem.sizes)
+        )
         return cls(
             sizes,
             problem.dim,
@@ -75,7 +75,7 @@ class Facts:
             true_sizes=true,
             records_per_person=most,
             members_per_person=problem.members_per_person,
-            exact_records_per_person=exactly,
+            exactly=problem.exactly,
         )
 
     @property
@@ -154,8 +154,7 @@ class Facts:
     @property
     def counts_are_public(self) -> bool:
         """Whether a node's number of records may be told."""
-        exactly = self.exact_records_per_person
-        return counts_are_public(self.adjacency, self.records_per_person, exactly)
+        return counts_are_public(self.adjacency, self.records_per_person, self.exactly)
 
     @property
     def sum_change(self) -> float:
@@ -214,7 +213,7 @@ class Facts:
     def statistic_sensitivity(self, statistic: Statistic) -> Array:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
         norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
-        (`problem.statistics`)."""
+        (`problem.statistics`); k times that when a person changes."""
         key = ("statistic", float(statistic.norm), bool(statistic.non_negative))
         found = self._known.get(key)
         if found is None:
@@ -224,8 +223,7 @@ class Facts:
 
     def statistic_distance(self, statistic: Statistic) -> float:
         """The same for one node: all have the same, whatever their sizes."""
-        changed = records_changed(self.adjacency)
-        factor = math.sqrt(changed) if statistic.non_negative else changed
+        factor = self.nonnegative_change if statistic.non_negative else self.sum_change
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:

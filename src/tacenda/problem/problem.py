@@ -86,10 +86,6 @@ class Problem:
         `persons`, and a private run needs `public_sizes`.
     members_per_person : int, default=1
         On how many nodes the same person may be; the guarantee then covers all of them together.
-    exact_records_per_person : bool, default=False
-        Every person has exactly `records_per_person` records, all on one node, as where one answer
-        of a person is always so many rows; anything else is refused. Counts are then public under
-        "replace-one", which other persons with several records do not go with.
     person_key : bytes or None, default=None
         Secret key of the draw of kept records; None takes a public one, as a simulation may.
 
@@ -141,7 +137,6 @@ class Problem:
         persons: Any = None,
         records_per_person: int = 1,
         members_per_person: int = 1,
-        exact_records_per_person: bool = False,
         person_key: bytes | None = None,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
@@ -168,19 +163,20 @@ class Problem:
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
         self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
-        self.exact_records_per_person = bool(exact_records_per_person)
         given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)
         self._persons: Array | None = None
+        # Whether each person has exactly records_per_person records, so that counts are public
+        self.exactly = False
         if given is not None:
             ids = joined_persons(table, given, self.members_per_person)
-            if self.exact_records_per_person:
-                _check_exact(ids, self.records_per_person)
             key = PUBLIC_KEY if person_key is None else person_key
             table, kept = capped(table, ids, self.records_per_person, key)
             shares = None if shares is None else shares[kept]
             self._persons = np.concatenate(ids)[kept]
+            each = np.unique(self._persons, return_counts=True)[1]
+            self.exactly = bool(np.all(each == self.records_per_person))
         elif max(self.records_per_person, self.members_per_person) > 1:
             raise InputError(
                 "persons must be given where records_per_person or members_per_person is above 1 "
@@ -508,8 +504,6 @@ class Problem:
         else:
             rows = rows[records]
         found = copy.copy(self)
-        if not isinstance(records, slice):  # some records of a person may be left out
-            found.exact_records_per_person = False
         found.node_labels, found.partition = None, None
         offsets = offsets.astype(self.store.offsets.dtype, copy=False)
         found.sizes, found.public_sizes = np.diff(offsets), public_sizes
@@ -608,15 +602,3 @@ def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:
             f"per node ({n} of them); found shape {sizes.shape}."
         )
     return np.array(np.broadcast_to(sizes, (n,)))
-
-
-def _check_exact(ids: Sequence[Array], most: int) -> None:
-    """Refuse a person with another number of records, or on two nodes."""
-    seen, counts = np.unique(np.concatenate(ids), return_counts=True)
-    parts = sum(len(np.unique(own)) for own in ids)
-    if np.any(counts != most) or parts != len(seen):
-        raise InputError(
-            f"persons must have exactly records_per_person={most} records each, all on one node, "
-            "where exact_records_per_person is declared, and some do not; give each person so many "
-            "rows (those that do not count with weight 0), or leave the declaration out."
-        )

@@ -260,26 +260,6 @@ def test_no_record_moves_a_gradient_by_more_than_is_declared(kind: str) -> None:
     assert 0.3 < largest <= 1 + 1e-9
 
 
-def test_exactly_so_many_rows_of_each_person_or_none() -> None:
-    X, y = 0.3 * np.ones((6, 2)), np.tile([0, 1], 3)
-
-    def problem(*persons: Any) -> tc.Problem:
-        cuts = np.cumsum([len(own) for own in persons])[:-1]
-        shards = list(zip(np.split(X, cuts), np.split(y, cuts), strict=True))
-        return tc.Problem(
-            shards,
-            classes=(0, 1),
-            persons=[np.array(own) for own in persons],
-            records_per_person=2,
-            exact_records_per_person=True,
-        )
-
-    assert Facts.of(problem([1, 2, 2, 1], [3, 3])).counts_are_public
-    for wrong in (([1, 1, 1, 2], [3, 3]), ([1, 1, 2], [2, 3, 3]), ([1, 1, 2, 3], [4, 4])):
-        with pytest.raises(InputError, match="exactly records_per_person=2"):
-            problem(*wrong)
-
-
 def test_exported_models_predict_the_same(tmp_path: Path) -> None:
     X, y = counts()
     _, levels = ordered()
