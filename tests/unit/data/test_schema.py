@@ -195,3 +195,18 @@ def test_drafted_labels():
         data.draft_schema({**X, "y": ["a", "b", "a"]}, label="z")
     with pytest.raises(InputError, match="no column that can be encoded"):
         data.draft_schema({"x": ["1", "1"], "y": ["a", "b"]})
+
+
+def test_a_count_is_scaled_to_the_unit_and_the_hash_knows_it():
+    label = Label(name="visits", low=0, high=12, scale_to="unit")
+    assert label.centre_and_reach == (0.0, 12.0)
+    columns = (NumericColumn(name="age", low=0, high=100),)
+    kept, scaled, symmetric = (
+        Schema(
+            name="clinic",
+            columns=columns,
+            label=Label(name="visits", low=0, high=12, scale_to=scale_to),
+        ).hash()
+        for scale_to in (None, "unit", "symmetric")
+    )
+    assert len({kept, scaled, symmetric}) == 3

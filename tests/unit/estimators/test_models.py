@@ -201,6 +201,7 @@ def test_private_hazards_rank_persons_and_promise_for_all_their_rows() -> None:
     plain = tc.PrivateDiscreteHazard((1, 2, 4), **PLAIN).fit(X, y)
     model = tc.PrivateDiscreteHazard((1, 2, 4), **PRIVATE).fit(X, y)
     assert model.privacy_.epsilon == pytest.approx(2.0, abs=1e-6)
+    assert "one person with at most 3 records" in model.privacy_.unit
     assert model.score(X, y) > plain.score(X, y) - 0.02
     assert "hazard" in str(model.coef_table_)
     with pytest.raises(InputError, match="two columns"):
@@ -249,7 +250,7 @@ def test_no_record_moves_a_gradient_by_more_than_is_declared(kind: str) -> None:
         other_y[7] = (3 if y[7] < 2 else 0) if kind == "ordered" else (3.5, 0)
         first, second = (model._arranged(*pair).problem for pair in ((X, y), (other_X, other_y)))
         facts = Facts.of(first)
-        assert facts.records_per_person == 3
+        assert facts.records_per_person == 3 and facts.counts_are_public
         assert first.sizes.tolist() == second.sizes.tolist() == facts.sizes.tolist()
         w = np.tile(rng.normal(size=first.dim) * rng.choice([0.1, 3.0, 100.0]), (3, 1))
         every = np.arange(3)

@@ -99,3 +99,25 @@ def test_headlines_are_of_test_records_where_there_are_any() -> None:
     assert measures.headline(rows) == ["test_r2", "test_rmse"]
     assert measures.headline([{"loss": 1.0}]) == []
     assert measures.title("test_roc_auc") == "test ROC AUC"
+
+
+def test_counts_and_quantiles_have_measures_of_their_own() -> None:
+    y, rates = np.array([0.0, 2.0, 5.0, 1.0]), np.array([0.5, 2.0, 3.0, 1.5])
+    found = regression(y, rates, loss="poisson")
+    unit = 2 * (np.where(y > 0, y * np.log(np.maximum(y, 1) / rates), 0.0) - y + rates)
+    assert found["deviance"] == pytest.approx(unit.mean())
+    assert regression(-y, rates, loss="poisson")["deviance"] is None
+    found = regression(y, rates, loss="smoothed-quantile", level=0.75)
+    assert found["pinball"] == pytest.approx(
+        np.maximum(0.75 * (y - rates), 0.25 * (rates - y)).mean()
+    )
+    assert found["share_below"] == 0.75 and "deviance" not in found
+    assert set(regression(y, rates, loss="huber")) == {"r2", "rmse", "mae"}
+
+
+def test_scores_of_counts_are_logarithms_of_rates() -> None:
+    units = measures.Units(0.0, 12.0, 0.0, 12.0)
+    scores = np.array([-1e9, math.log(0.25), 5.0, 1e9])
+    assert units.of_loss("poisson").predictions(scores) == pytest.approx([0.0, 3.0, 12.0, 12.0])
+    assert units.of_loss("huber") == units
+    assert units.of_loss("poisson").labels([0.5]) == pytest.approx([6.0])

@@ -260,7 +260,17 @@ def test_plan_is_a_function_and_a_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", ["logistic", "hinge", "smoothed-hinge", "huber", "absolute-deviation", "multinomial"]
+    "loss",
+    [
+        "logistic",
+        "hinge",
+        "smoothed-hinge",
+        "huber",
+        "absolute-deviation",
+        "multinomial",
+        "poisson",
+        "smoothed-quantile",
+    ],
 )
 def test_every_loss_has_a_plan(loss: str) -> None:
     assert (
