@@ -19,7 +19,6 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
 EPSILONS, LEVELS, NODES = (0.5, 1.0, 4.0), (0.9, 0.95), (1, 20)
+KINDS = ("linear", "logistic", "cut", "wrong", "strength", "alike", "whole")
 RECORDS = (2000, 20_000, 100_000)
 DELTA, SCALE = 1e-5, 0.7
 START = 0.5  # the share of the budget (mu^2) that the released model had, and the question too
@@ -52,14 +52,18 @@ def rows(rng: Any, n: int, d: int) -> Any:
     return X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
 
 
-def truth(kind: str, d: int) -> Any:
+def truth(kind: str, d: int, cut: bool = False) -> Any:
     w = np.linspace(-1.0, 1.0, d)
-    return 2.0 * w if kind == "logistic" else 0.6 * w / math.sqrt(d / 5)
+    return 2.0 * w if kind == "logistic" else (0.6 if cut else 0.35) * w / math.sqrt(d / 5)
 
 
-def labels(rng: Any, kind: str, X: Any, w: Any, wrong: bool) -> Any:
-    """wrong: a bent score, and for a regression noise that grows with it."""
+def labels(rng: Any, kind: str, X: Any, w: Any, wrong: bool, cut: bool = False) -> Any:
+    """wrong: a bent score, and for a regression noise that grows with it. cut: values that reach
+    beyond the label's bound 1, 0.9 % of them with 5 features, and are cut to it; else they stay
+    within it."""
     s = X @ w
+    if kind == "linear" and not wrong and not cut:
+        return s + rng.uniform(-0.45, 0.45, size=len(s))
     if wrong:
         s = s + (1.5 if kind == "logistic" else 0.5) * (X[:, 0] ** 2 - 0.1) + X[:, 0] * X[:, 1]
     if kind == "logistic":
@@ -87,10 +91,8 @@ def best(kind: str, X: Any, y: Any, strength: float = 0.0, w: Any = None) -> Any
 
 
 def population(kind: str, d: int, wrong: bool) -> Any:
-    """What is estimated."""
-    rng, w = np.random.default_rng(12345), truth(kind, d)
-    if not wrong:
-        return w
+    """What is estimated where the model is wrong: the score that fits best."""
+    rng, w = np.random.default_rng(12345), truth(kind, d, wrong)
     found = []
     for _ in range(10):
         X = rows(rng, 400_000, d)
@@ -159,7 +161,7 @@ class Tally:
     """Counts of intervals that hold the truth."""
 
     def __init__(self) -> None:
-        self.hits = {level: 0 for level in LEVELS}
+        self.hits = dict.fromkeys(LEVELS, 0)
         self.shown = self.all = self.met = self.runs = 0
         self.widths: list[float] = []
         self.noise: list[float] = []
@@ -198,9 +200,11 @@ def cell(
     wrong: bool = False,
     covariance: str = "robust",
     strength: float = 1e-5,
+    cut: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """All epsilons and node counts on the same records."""
-    rng, w, base = np.random.default_rng([n, d, wrong]), population(kind, d, wrong), truth(kind, d)
+    rng, base = np.random.default_rng([n, d, wrong]), truth(kind, d, cut or wrong)
+    w = population(kind, d, wrong) if wrong else base
     asked = GradientMoments(d, "logistic", spread=FULL if covariance == "robust" else NONE)
     release = MomentRegression(label_scale=SCALE) if kind == "linear" else StatisticRelease(asked)
     runs, tallies, pulls = {}, {}, {}
@@ -221,7 +225,7 @@ def cell(
         pulls[epsilon] = 2 / (n * math.sqrt(START) * mu_of(epsilon))
     for _ in range(repetitions):
         X = rows(rng, n, d)
-        y = labels(rng, kind, X, base, wrong)
+        y = labels(rng, kind, X, base, wrong, cut)
         exact = best(kind, X, y, strength, w)
         if kind == "linear":
             Z = np.column_stack([X, SCALE * y])
@@ -246,6 +250,7 @@ def cell(
         yield {
             "model": kind,
             "wrong": wrong,
+            "cut": cut,
             "covariance": "model" if kind == "linear" else covariance,
             "strength": strength,
             "features": d,
@@ -264,9 +269,7 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
         X = rows(rng, n, d)
         y = (labels(rng, "logistic", X, w, False) > 0).astype(int)
         shards = tc.data.partition.even(X, y, 20, seed=0)
-        problem = tc.Problem(
-            shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4
-        )
+        problem = tc.Problem(shards, loss="logistic", classes=(0, 1), data_norm=1.0, strength=1e-4)
         run = tc.simulate(
             problem,
             network(20),
@@ -274,7 +277,7 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
             12,
             privacy,
             2 * k,
-            prepare="whiten",
+            prepare="whitening",
             metrics=(),
             progress=False,
         )
@@ -328,11 +331,15 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
         for d in (5, 20):
             for kind in ("linear", "logistic"):
                 yield kind, lambda a=kind, b=n, c=d: cell(a, b, c, repetitions)
+        yield "cut", lambda b=n: cell("linear", b, 5, repetitions, cut=True)
         if n == 20_000:
             yield "wrong", lambda: cell("linear", 20_000, 5, repetitions, wrong=True)
             for covariance in ("robust", "model"):
-                yield "wrong", lambda v=covariance: cell(
-                    "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                yield (
+                    "wrong",
+                    lambda v=covariance: cell(
+                        "logistic", 20_000, 5, repetitions, wrong=True, covariance=v
+                    ),
                 )
             yield "strength", lambda: cell("logistic", 20_000, 5, repetitions, strength=1e-2)
     for epsilon in (1.0, 4.0):
@@ -345,7 +352,7 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=500)
-    parser.add_argument("--only", choices=("linear", "logistic", "wrong", "strength", "alike", "whole"))
+    parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--records", type=int, nargs="*", default=RECORDS, help="which sizes")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/intervals.jsonl"))
     given = parser.parse_args()

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from node_stage import signed_contract, small_contract, small_schema
+from tacenda.evaluation.private import PrivateEvaluation
+from tacenda.node.evaluation_plan import closing_plan, model_digest, statistic_of
+from tacenda.node.evaluation_run import Evaluated
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
-from tacenda.node.run import save_folder
+from tacenda.node.run import save_evaluation, save_folder
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import write_settings
-from tacenda.node.state.spending import ledger_run
+from tacenda.node.state.spending import EVALUATION, ledger_run
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
@@ -24,6 +27,8 @@ MASKED: dict[str, Any] = {
     "algorithm": {"name": "treegd"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "coalition": 1},
     "graph": "complete",
+    "finish_mixing": "exact",
+    "evaluation": {"held_out": 0.2},
 }
 
 
@@ -49,16 +54,48 @@ def finished(folder: Path, n: int = 3, **changes: Any) -> dict[str, Path]:
             "ledger": ledger,
         }
         write_settings(home, {k: v.resolve() for k, v in values.items()})
-        run = ledger_run(contract, "0" * 8, name)
-        with LedgerStore(ledger) as store:
-            store.set_budget(name, 20.0, contract.privacy.delta)
-            store.open_run(run, name, contract.title, "replace-one", plan.events(name))
-            each = [event for event, count in plan.events(name) for _ in range(count)]
-            store.charge_many(run, [([k + 1, 0], event) for k, event in enumerate(each)])
-            store.close_run(run)
+        book(ledger, ledger_run(contract, "0" * 8, name), name, plan.events(name))
         result = result_of(plan, name)
         save_folder(home / "state", result, contract, small_schema(), who, {})
+        if contract.evaluation is not None:
+            found = evaluated(contract, result, name)
+            run = ledger_run(contract, "0" * 8, f"{name}{EVALUATION}")
+            book(ledger, run, f"{name}/held-out", found.privacy.ledger(0))
+            model = Evaluated(found, found.about["model"])
+            save_evaluation(home / "state", result, model, contract, who)
     return homes
+
+
+def book(ledger: Path, run: str, dataset: str, events: Any) -> None:
+    """A run in the ledger: its budget, its reservation, and every charge."""
+    with LedgerStore(ledger) as store:
+        store.set_budget(dataset, 20.0, 1e-5)
+        store.open_run(run, dataset, "test", "replace-one", events)
+        each = [event for event, count in events for _ in range(count)]
+        store.charge_many(run, [([k + 1, 0], event) for k, event in enumerate(each)])
+        store.close_run(run)
+
+
+def evaluated(contract: Contract, result: RunResult, name: str) -> Any:
+    """An evaluation of made-up sums, with the statement of the closing plan's charges."""
+    assert contract.evaluation is not None
+    digest = model_digest(result.models)
+    plan = closing_plan(contract, digest)
+    charges = plan.calibration.reserved.rows(np.array([contract.position(name)]))
+    statement = plan.spec.statement(charges, "from the member's key", n_nodes=1)
+    statistic = statistic_of(contract)
+    records = sum(contract.held_out_size(each) for each in contract.names)
+    about = {"title": contract.title, "contract": contract.hash(), "model": digest}
+    return PrivateEvaluation(
+        statistic,
+        np.full(statistic.length, records / statistic.length),
+        3.0,
+        records,
+        statement,
+        tuple(contract.problem.classes or ()),
+        level=contract.evaluation.confidence,
+        about={**about, "members": contract.names, "held_out": contract.evaluation.held_out},
+    )
 
 
 def result_of(plan: RunPlan, name: str) -> RunResult:

@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tacenda as tc
 from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement, shards, uneven
@@ -107,7 +108,10 @@ def own_records(mpi: Any, arguments: list[str]) -> None:
 def stopped(mpi: Any, arguments: list[str]) -> None:
     """Stops itself after round 3 of 8 as by Ctrl-C on the last rank, with a checkpoint."""
     import os
+    import resource
     import signal
+
+    from tacenda.runtime import loop
 
     data, graph = problem(6), tc.graph.ring(6)
     path, how = arguments
@@ -122,24 +126,24 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
     from tacenda.runtime.local import LocalHosts
 
     step = LocalHosts.step
+    if how in ("killed", "full"):
+        loop.SAVE_SECONDS = -1.0  # after every round
 
     def then(self: Any, turn: int) -> None:
         if turn == 3 and mpi.rank == mpi.size - 1:
             if how == "interrupt":
                 os.kill(os.getpid(), signal.SIGINT)
-            if how == "error":
-                raise ValueError("this rank has had enough")
+            if how == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+        if turn == 3 and how == "full" and mpi.root:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        if turn == 3 and how == "error" and mpi.rank == mpi.size - 1:
+            self._each = lambda work: 1 / 0
         step(self, turn)
 
     LocalHosts.step = then  # type: ignore[method-assign]
-    try:
-        tc.simulate(
-            data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi
-        )
-    except KeyboardInterrupt as stop:
-        assert "round 3 of 8" in str(stop)
-        return
-    raise AssertionError("the run was not stopped")
+    with pytest.raises(KeyboardInterrupt, match="round 3 of 8"):
+        tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi)
 
 
 def main() -> None:

@@ -192,7 +192,7 @@ def test_relabelled_nodes_keep_their_places() -> None:
     """Labels are names: shards by name on a graph with those names give the run
     of the plain graph."""
     parts, names = shards(uneven(5), 3), ["oslo", "rome", "bern", "kyiv", "bonn"]
-    named = nx.relabel_nodes(tc.graph.ring(5), dict(enumerate(names)))
+    named = tc.graph.ring(5).relabelled(names)
     labels = ("no", "yes")
     a = run(
         tc.Problem(parts, classes=labels),

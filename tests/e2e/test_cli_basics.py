@@ -20,6 +20,7 @@ COMMANDS = [
     ["predict"],
     ["evaluate"],
     ["coefficients"],
+    ["heterogeneity"],
     ["report"],
     ["algorithms"],
     ["datasets"],
@@ -34,6 +35,10 @@ COMMANDS = [
     ["ledger", "verify"],
     ["ledger", "budget"],
     ["ledger", "export"],
+    ["evidence", "make"],
+    ["evidence", "check"],
+    ["evidence", "certify"],
+    ["evidence", "form"],
 ]
 
 
@@ -58,7 +63,7 @@ def test_every_command_teaches_by_an_example(tools: Any, command: list[str]) -> 
 
 
 @pytest.mark.parametrize("width", [80, 100])
-@pytest.mark.parametrize("group", ["", "schema", "ledger", "certs", "contract", "node"])
+@pytest.mark.parametrize("group", ["", "schema", "ledger", "evidence", "certs", "contract", "node"])
 def test_no_line_of_a_list_of_commands_is_cut_off(group: str, width: int) -> None:
     from typer.testing import CliRunner
 

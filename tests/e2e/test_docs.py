@@ -22,13 +22,16 @@ PAGES = [
     "docs/tutorial.md",
     "docs/newcomer.md",
     "docs/regression.md",
+    "docs/models.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
     "docs/whitening.md",
     "docs/own-loss.md",
+    "docs/evaluation.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
+    "docs/officers.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 

@@ -25,12 +25,15 @@ MODULES = (
     "data.partition",
     "errors",
     "evaluation",
+    "evidence",
     "graph",
+    "inference",
     "planning",
     "problem.losses",
     "problem.regularisers",
     "report",
     "schedules",
+    "selection",
     "theory",
 )
 # What public functions return, and what is therefore looked up by its readers

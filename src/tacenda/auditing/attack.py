@@ -23,6 +23,7 @@ from tacenda.auditing.trials import run_trials
 from tacenda.auditing.worlds import Canary, Script, two_worlds
 from tacenda.engines import Engine
 from tacenda.errors import InputError, PrivacyError
+from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -243,7 +244,7 @@ def _scene(
         else:
             graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
     if problem is None:
-        n = graph.n if hasattr(graph, "n") else len(graph.nodes)
+        n = Topology.of(graph).n
         problem = stage.default_problem(
             method, n, checks.whole("records", records, least=1), privacy.adjacency, dim
         )

@@ -69,6 +69,7 @@ app.command(short_help="Several algorithms at the same true epsilon.")(fitting.c
 app.command(short_help="Predict new records with a run's model.")(predicting.predict)
 app.command(short_help="How good a model is on labelled records.")(evaluating.evaluate)
 app.command(short_help="A model's coefficients, in original units.")(predicting.coefficients)
+app.command(short_help="Are the nodes alike? A private test.")(predicting.heterogeneity)
 app.command(short_help="The HTML report of a run, figures for papers.")(reports.report)
 app.command(short_help="Every method, and the verdict on its noise.")(lists.algorithms)
 app.command(short_help="Named data sets, and how to bring your own.")(lists.datasets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from tacenda.cli import flags, show
 from tacenda.cli.predicting import Folder, Node, Run
+from tacenda.errors import InputError
 
 NOT_PRIVATE = "reads these records without noise: not private unless the data is public"
 
@@ -16,12 +18,13 @@ NOT_PRIVATE = "reads these records without noise: not private unless the data is
 def evaluate(
     folder: Folder,
     data: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A CSV or Parquet file with the model's columns and the label, a LIBSVM file, "
-            "or a named data set (its test part, where it has one)."
+            "or a named data set (its test part, where it has one). With --private it may be left "
+            "out: the records that `tacenda fit --set data.test_fraction=0.2` set aside are taken."
         ),
-    ],
+    ] = None,
     run: Run = None,
     node: Node = None,
     label: Annotated[
@@ -30,6 +33,33 @@ def evaluate(
     public: Annotated[
         bool, typer.Option("--public", help="These records are public, so nothing is private here.")
     ] = False,
+    private: Annotated[
+        bool,
+        typer.Option(
+            "--private", help="Release noisy counts once, and print measures with intervals."
+        ),
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="Budget of these records; --private.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Delta of that budget.")] = 1e-5,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Over how many members the records are spread; --private, simulated."
+        ),
+    ] = 1,
+    level: Annotated[float, typer.Option(help="Of the intervals; --private.")] = 0.95,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Lasting ledger to charge first; --private.")
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set in the ledger: its account NAME/held-out is charged."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write the figures as one HTML page.")
     ] = None,
@@ -38,13 +68,29 @@ def evaluate(
     """Measures of a model on labelled records: accuracy, ROC AUC and others, confusion matrix,
     calibration; R2, RMSE, MAE and residuals for a regression.
 
-    It reads the records without noise: what it prints is not private unless they are public.
+    Without --private it reads the records without noise: what it prints is not private unless they
+    are public. With --private it releases one vector of noisy counts, charged before it is drawn;
+    each measure then has an interval for the noise and for which records were held out. Records
+    that were trained on are refused.
 
-    Example: tacenda evaluate runs/fit-dpdda-20300101-120000 test.csv --report evaluation.html
+    Example: tacenda evaluate runs/fit-dpdda-20300101-120000 test.csv --private --epsilon 1
     """
     from tacenda.cli.models import labelled_rows, open_model
 
     model = open_model(folder, run, node)
+    if private:
+        asked = (epsilon, delta, nodes, level, ledger, dataset, seed)
+        _private(model, data, label, asked, public, report, as_json)
+        return
+    if data is None:
+        raise InputError(
+            "DATA must name the labelled records; only with --private it may be left out."
+        )
+    if epsilon is not None or ledger is not None:
+        raise InputError(
+            "--epsilon and --ledger are for --private; without it the records are read without "
+            "noise."
+        )
     rows, labels, which = labelled_rows(model, data, label)
     values, drawn = _measured(model, rows, labels)
     note = "the records were declared public" if public else NOT_PRIVATE
@@ -67,13 +113,113 @@ def evaluate(
     _print(found)
 
 
+def _private(
+    model: Any,
+    data: str | None,
+    label: str | None,
+    asked: tuple[Any, ...],
+    public: bool,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """One charged release, and what follows from it."""
+    from tacenda.cli.models import held_out_problem, private_records
+    from tacenda.evaluation.private_run import evaluate_privately
+    from tacenda.graph import complete
+    from tacenda.privacy.settings import Privacy
+
+    epsilon, delta, nodes, level, ledger, dataset, seed = asked
+    if public or epsilon is None:
+        raise InputError(
+            "--private needs --epsilon, the budget of these records, and no --public: "
+            "public records need no noise."
+        )
+    rows, labels, which = private_records(model, data, label)
+    problem, counts, weights = held_out_problem(model, rows, labels, nodes)
+    found = evaluate_privately(
+        weights,
+        problem,
+        complete(nodes),
+        Privacy(epsilon, delta),
+        counts=counts,
+        noise="independent" if nodes == 1 else "masked",
+        level=level,
+        seed=seed,
+        ledger=ledger,
+        dataset=dataset,
+        units=model.units,
+    )
+    found.about.update({"name": model.name, "data": which, "charged": ledger is not None})
+    if model.classes is not None:
+        found = replace(found, classes=model.classes)
+    plain = found.to_plain()
+    if report is not None:
+        plain["report"] = str(found.report(report))
+    if as_json:
+        show.as_json(plain)
+        return
+    print(f"{model.name} on {which}")
+    print(found.text)
+    if ledger is None:
+        print(
+            "Note: no ledger was given, so nothing remembers this cost, and records that were "
+            "trained on are known by their file only."
+        )
+    _print_private(found)
+    if report is not None:
+        print(f"\nreport  {plain['report']}")
+
+
+def _print_private(found: Any) -> None:
+    """The tables of a private evaluation."""
+    table = found.confusion
+    if table is not None:
+        names = table["classes"]
+        rows = [
+            [name, *(f"{v:.0f} ({a:.0f} to {b:.0f})" for v, a, b in zip(*cells, strict=True))]
+            for name, *cells in zip(names, table["value"], table["low"], table["high"], strict=True)
+        ]
+        print()
+        show.table(
+            ["class", *(f"predicted {n}" for n in names)],
+            rows,
+            title="Confusion matrix: noisy counts with intervals",
+            right=range(1, len(names) + 1),
+        )
+    bins = [row for row in found.calibration if row["observed"] is not None]
+    if bins:
+        print()
+        show.table(
+            ["probability", "records", "observed share"],
+            [
+                [f"{b['low']:g} to {b['high']:g}", f"{b['records']:.0f}", _ends(b["observed"])]
+                for b in bins
+            ],
+            title="Calibration: bins with enough records for this noise",
+            right=(1, 2),
+        )
+    if found.residuals:
+        print()
+        show.table(
+            ["size of label - prediction", "share of records with no more"],
+            [[f"{row['size']:.4g}", _ends(row["share"])] for row in found.residuals],
+            title="Residuals",
+            right=(0, 1),
+        )
+
+
+def _ends(row: dict[str, float]) -> str:
+    return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+
+
 def _measured(model: Any, rows: Any, labels: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     from tacenda.evaluation import figures, measures
 
     scores = model.scores(rows)
     if model.classes is None:
         guessed = model.units.predictions(scores)
-        return measures.regression(labels, guessed), figures.regression(labels, guessed)
+        values = measures.regression(labels, guessed, loss=model.loss, level=model.level)
+        return values, figures.regression(labels, guessed)
     how = {"probabilities": model.probabilities}
     return (
         measures.classification(labels, scores, **how),

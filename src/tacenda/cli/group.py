@@ -37,7 +37,23 @@ class Root(TyperGroup):
                 if type(error).__module__.startswith(("typer.", "click.")):
                     raise  # usage errors, --help and explicit exits are typer's own business
                 debug, as_json = ctx.meta["tacenda.debug"], ctx.meta["tacenda.json"]
-                raise typer.Exit(exits.show(error, as_json=as_json, debug=debug)) from None
+                code = _on_ranks(error)
+                if code is None:
+                    code = exits.show(error, as_json=as_json, debug=debug)
+                raise typer.Exit(code) from None
+
+
+def _on_ranks(error: BaseException) -> int | None:
+    """Where this is one of several MPI processes: the exit code, if rank 0 says what is wrong; an
+    error of this process alone ends all."""
+    mpi = sys.modules.get("tacenda.runtime.mpi")
+    ranks = None if mpi is None or mpi.launched() == 1 else mpi.started()
+    if ranks is None:
+        return None
+    code = exits.code_of(error)
+    if not ranks.all_failed():
+        ranks.abort(f"rank {ranks.rank} of {ranks.size}: {exits.sentence_of(error)}", code)
+    return None if ranks.root else code
 
 
 def _note(

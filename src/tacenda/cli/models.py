@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
 
 
+LONGEST = 1e6  # norm of a record that any encoding may give
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A linear model and its public description.
@@ -39,6 +42,8 @@ class Model:
     units: measures.Units
     coefficients: CoefficientTable | None = None
     config: Any = None
+    loss: str | None = None
+    level: float | None = None  # of a quantile
 
     def scores(self, rows: Any) -> Array:
         """(N,) for a regression or two classes, else (N, K)."""
@@ -84,7 +89,7 @@ def open_model(folder: Path, run: str | None = None, node: int | None = None) ->
 
 def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     from tacenda.config import read
-    from tacenda.evaluation.coefficients import run_coefficients
+    from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder, run_name
 
@@ -107,10 +112,12 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         about["loss"] in measures.PROBABILITIES,
         None,
         schema,
-        measures.Units.of(None if schema is None else schema.label),
-        run_coefficients(result, names, schema, classes),
+        measures.Units.of(None if schema is None else schema.label).of_loss(about["loss"]),
+        run_coefficients(result, names, schema, classes, kept_intervals(home, name)),
         # A node's folder holds the contract in place of a configuration
         None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
+        about["loss"],
+        about.get("loss_options", {}).get("level"),
     )
 
 
@@ -121,12 +128,20 @@ def _exported(folder: Path, node: int | None) -> Model:
     classes = getattr(model, "classes_", None)
     kind = type(model).__name__
     bounds = getattr(model, "target_bounds", None)
+    if getattr(model, "count_bound", None) is not None:
+        bounds = (0.0, model.count_bound)
     coef, intercept = (
         (model.coef_, model.intercept_)
         if node is None
         else (_one_of(model.node_coef_, node), _one_of(model.node_intercept_, node))
     )
     names = getattr(model, "feature_names_in_", None)
+    if kind in ("PrivateOrdinalClassifier", "PrivateDiscreteHazard"):
+        raise InputError(
+            f"{folder} holds a {kind}, whose predictions are not one linear score; use "
+            "tacenda.estimators.load_model(folder).predict(X) in Python."
+        )
+    about = model.result_settings_["problem"]
     return Model(
         f"{kind} in {folder}",
         np.atleast_2d(np.asarray(coef, float)),
@@ -135,8 +150,12 @@ def _exported(folder: Path, node: int | None) -> Model:
         hasattr(model, "predict_proba"),
         None if names is None else tuple(str(n) for n in names),
         None,
-        measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds)),
+        (
+            measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds))
+        ).of_loss(about["loss"]),
         coefficients=model.coef_table_,
+        loss=about["loss"],
+        level=about.get("loss_options", {}).get("level"),
     )
 
 
@@ -183,6 +202,84 @@ def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Arra
     if found.test is not None:
         part = f"the test part of {data}"
     return X, y if model.classes is not None else model.units.labels(y), part
+
+
+def private_records(model: Model, data: str | None, label: str | None) -> tuple[Any, Array, str]:
+    """(features, labels, which records) for a private evaluation; the file that the model was
+    trained on is refused."""
+    own = None if model.config is None else model.config.data
+    aside = own is not None and own.test_fraction > 0
+    if data is None:
+        if not aside:
+            raise InputError(
+                "DATA must name held-out records: the run set none aside (tacenda fit "
+                "--set data.test_fraction=0.2 does, before training)."
+            )
+        from tacenda.config.private_run import private_run
+
+        X, y = private_run(model.config).test  # type: ignore[misc]
+        labels = y if model.classes is not None else model.units.labels(y)
+        return X, labels, "the records that the run set aside"
+    if own is not None and _trained_on(model, data):
+        remedy = (
+            "leave DATA out to take the records that the run set aside."
+            if aside
+            else "hold records out before training (tacenda fit --set data.test_fraction=0.2)."
+        )
+        raise InputError(
+            f"DATA must hold records that were never trained on, and {data} is what {model.name} "
+            f"was trained on; {remedy}"
+        )
+    return labelled_rows(model, data, label)
+
+
+def _trained_on(model: Model, data: str) -> bool:
+    """Whether DATA names what the run's own configuration names; a named set's test part is not
+    trained on."""
+    own = model.config.data
+    if own.file is not None:
+        a, b = Path(own.file), Path(data)
+        return a.exists() and b.exists() and a.samefile(b)
+    return own.name == data and _named(model, data)[0].test is None
+
+
+def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tuple[Any, Any, Floats]:
+    """(problem, what is counted, model (d,)) of held-out records, spread evenly over nodes."""
+    from scipy import sparse
+
+    from tacenda.data.partition import even
+    from tacenda.evaluation.private import counts_for
+    from tacenda.problem.problem import Problem
+
+    weights, units = model.weights, model.units
+    if np.any(model.intercept):
+        one = np.ones((rows.shape[0], 1))
+        rows = (
+            sparse.hstack([rows, one]).tocsr() if sparse.issparse(rows) else np.hstack([rows, one])
+        )
+        weights = np.column_stack([weights, model.intercept])
+    bounds: list[float] | None = None
+    several = model.classes is not None and len(model.classes) > 2
+    if model.classes is None:
+        loss = "squared"
+        if units.low is None or units.high is None:
+            raise InputError(
+                f"{model.name} declares no bounds of its label, which a private evaluation needs; "
+                "give low and high under [label] of the schema."
+            )
+        bounds = [(end - units.centre) / units.reach for end in (units.low, units.high)]
+        labels = (np.asarray(labels, float) - units.centre) / units.reach
+    else:
+        loss = "multinomial" if several else "logistic"
+        if not model.probabilities:
+            loss = "multiclass-hinge" if several else "hinge"
+    problem = Problem(
+        even(rows, labels, nodes),
+        loss=loss,
+        data_norm=LONGEST,  # counts do not depend on it: it only refuses broken rows
+        classes=None if model.classes is None else range(len(model.classes)),
+    )
+    return problem, counts_for(problem.loss, problem.n_outputs, bounds), weights.reshape(-1)
 
 
 def _named(model: Model, data: str) -> tuple[Any, str]:

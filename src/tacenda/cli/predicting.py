@@ -1,5 +1,5 @@
-"""`tacenda predict` and `tacenda coefficients`: what a released model says; neither costs
-privacy."""
+"""`tacenda predict` and `tacenda coefficients`: what a released model says, at no cost; and what
+its records are asked besides, for intervals and for `tacenda heterogeneity`, which is charged."""
 
 from __future__ import annotations
 
@@ -73,39 +73,103 @@ def predict(
         print(f"{out}: {rows.shape[0]} predictions by {model.name}.")
 
 
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--epsilon",
+        "-e",
+        help="Ask the run's records once more, for intervals, at this price besides the run's own.",
+    ),
+]
+Delta = Annotated[float, typer.Option("--delta", help="The delta of that question.")]
+
+
 def coefficients(
     folder: Folder,
     run: Run = None,
     top: Annotated[
         int | None, typer.Option(min=1, help="So many of the largest effects; by default all.")
     ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    level: Annotated[float, typer.Option(help="Of the intervals; with --epsilon.")] = 0.95,
+    covariance: Annotated[
+        str,
+        typer.Option(
+            help="'robust' needs no model to be right, 'model' takes the loss for the truth; with "
+            "--epsilon."
+        ),
+    ] = "robust",
+    again: Annotated[
+        bool, typer.Option("--again", help="Pay for intervals although the folder holds some.")
+    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     """A model's coefficients by feature name, in the original units, the largest effects first.
 
     The standard error is the one that the privacy noise adds. Costs no privacy: the model was
-    released already.
+    released already. Where the run tells intervals (least squares in one round), or the folder
+    keeps some, the population's coefficients are estimated beside it, with intervals for the
+    choice of records and the privacy noise together.
+
+    With --epsilon the records of the run's configuration are asked once for such intervals: that is
+    charged, in the run's ledger too if it has one, and kept in the folder.
 
     Example: tacenda coefficients runs/fit-moments-20300101-120000 --top 10
+
+    Example: tacenda coefficients runs/fit-treegd-20300101-120000 --epsilon 0.5
     """
     from tacenda.cli.models import open_model
 
+    if epsilon is not None:
+        from tacenda.runs.inferring import question
+
+        asked = question(folder, run, epsilon, delta, again=again)
+        if not as_json:
+            print(f"Note: {asked.cost}", flush=True)
+        asked.intervals(level, covariance)
     model = open_model(folder, run)
     table = model.coefficients
     assert table is not None
     if as_json:
         shown = table.to_plain() if top is None else table.to_plain()[:top]
-        show.as_json(
-            {
-                "run": model.name,
-                "coefficients": shown,
-                "units": table.units,
-                "standard_errors": table.errors,
-                "notes": list(table.notes),
-            }
-        )
+        found = {
+            "run": model.name,
+            "coefficients": shown,
+            "units": table.units,
+            "standard_errors": table.errors,
+            "notes": list(table.notes),
+        }
+        show.as_json(found if table.level is None else {**found, "level": table.level})
         return
     show.coefficients(table, model.name, top)
+
+
+def heterogeneity(
+    folder: Folder,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="The price of the question.")],
+    run: Run = None,
+    delta: Delta = 1e-5,
+    as_json: flags.Json = False,
+) -> None:
+    """Are the nodes' populations alike? A private test, charged.
+
+    Each node releases the mean gradient of its own records at the run's model, with noise of its
+    own, so that others learn more about a node than a masked sum tells: ask for it on purpose. If
+    all nodes are alike, the statistic has a chi-square distribution.
+
+    Example: tacenda heterogeneity runs/fit-treegd-20300101-120000 --epsilon 1
+    """
+    from tacenda.runs.inferring import question
+
+    asked = question(folder, run, epsilon, delta, again=True)
+    if not as_json:
+        print(f"Note: {asked.cost}", flush=True)
+    found = asked.heterogeneity()
+    if as_json:
+        show.as_json({"run": asked.run, **found.to_plain()})
+        return
+    print(found)
 
 
 def _ids(data: str, column: str) -> list[Any]:

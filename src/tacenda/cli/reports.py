@@ -26,7 +26,7 @@ def report(
     as_json: flags.Json = False,
 ) -> None:
     """Write the report of a run: one HTML file that works offline, from the run folder only; no
-    data is read.
+    data is read. A member's run with an evaluation gets a second page beside it, evaluation.html.
 
     Example: tacenda report runs/demo --figures figures/
     """
@@ -37,6 +37,7 @@ def report(
         from tacenda import report as pages
 
         page = Path(pages.build(folder, out))
+        second = _evaluation(folder, page)
         drawn = [] if figures is None else [Path(p) for p in pages.figures(folder, figures)]
     except ModuleNotFoundError as missing:
         extra = "plots" if missing.name == "matplotlib" else "report"
@@ -44,8 +45,24 @@ def report(
             f"the report needs {missing.name}: pip install 'tacenda[{extra}]'."
         ) from None
     if as_json:
-        show.as_json({"report": str(page), "figures": [str(p) for p in drawn]})
+        more = {} if second is None else {"evaluation": str(second)}
+        show.as_json({"report": str(page), "figures": [str(p) for p in drawn], **more})
         return
     print(f"report  {page}")
+    if second is not None:
+        print(f"evaluation  {second}")
     for path in drawn:
         print(f"figure  {path}")
+
+
+def _evaluation(folder: Path, page: Path) -> Path | None:
+    """The page of a closing evaluation beside the report, where the run had one."""
+    import json
+
+    found = folder / "evaluation.json"
+    if not found.is_file():
+        return None
+    from tacenda.evaluation.private import PrivateEvaluation
+
+    read = PrivateEvaluation.from_plain(json.loads(found.read_text("utf-8")))
+    return read.report(page.with_name("evaluation.html"))

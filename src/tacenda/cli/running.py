@@ -20,10 +20,13 @@ TOP = 10  # coefficients that are shown; `tacenda coefficients` shows all
 def run(
     config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool
 ) -> None:
-    """Carry out the run, write its report, print the table."""
+    """Carry out the run, write its report, print the table; under mpiexec by rank 0."""
     from tacenda.runs import application
+    from tacenda.runtime.mpi import world
 
-    fitted = application.run(config, command, resume=resume, progress=not quiet)
+    fitted = application.run(config, command, resume=resume, progress=not quiet, ranks=world())
+    if fitted is None:
+        return
     begin = time.perf_counter()
     written = _report(fitted) if report else None
     timing = _with_report(fitted.timing, time.perf_counter() - begin)

@@ -349,7 +349,8 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         if label.classes
         else f"{label.low:g} to {label.high:g}"
     )
-    kind += ", scaled to [-1, 1]" if label.scale_to else ""
+    ends = {"symmetric": ", scaled to [-1, 1]", "unit": ", scaled to [0, 1]", None: ""}
+    kind += ends[label.scale_to]
     rows.append([label.name, "label", kind, _public(label)])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(

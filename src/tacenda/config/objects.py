@@ -31,7 +31,7 @@ _WORDS = {
 
 
 def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
-    """The network as a networkx.Graph on the given node labels."""
+    """The network on the given node labels."""
     from tacenda import graph
 
     n = len(labels)
@@ -39,18 +39,12 @@ def graph_of(network: NetworkSection, labels: tuple[Any, ...]) -> Any:
         made = graph.parse(network.graph)
     else:
         made = graph.by_name(network.graph, **_parameters(network, n))
-    if made.number_of_nodes() != n:
+    if made.n != n:
         raise InputError(
-            f"network.graph {network.graph!r} has {made.number_of_nodes()} nodes, "
+            f"network.graph {network.graph!r} has {made.n} nodes, "
             f"but the data is held by {n}; leave the number out, or make them equal."
         )
-    if labels != tuple(range(n)):
-        import networkx as nx
-
-        name = made.graph.get("name")
-        made = nx.relabel_nodes(made, dict(enumerate(labels)))
-        made.graph["name"] = name
-    return made
+    return made if list(labels) == list(range(n)) else made.relabelled(labels)
 
 
 def _parameters(network: NetworkSection, n: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def private_run(config: RunConfig) -> PrivateRun:
     held: Any = shards
     persons: Any = shards.persons
     if shards.labels != tuple(range(len(shards))):
-        held = {k: shards.as_dict()[k] for k in graph.nodes}
+        held = {k: shards.as_dict()[k] for k in graph.labels}
         if persons is not None:
             persons = dict(zip(shards.labels, persons, strict=True))
     problem = Problem(

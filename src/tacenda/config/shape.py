@@ -314,7 +314,7 @@ def node_count(network: NetworkSection) -> int:
     if ":" in network.graph:
         from tacenda.graph import parse
 
-        return int(parse(network.graph).number_of_nodes())
+        return parse(network.graph).n
     if network.rows is not None and network.columns is not None:
         return network.rows * network.columns
     if network.dimension is not None:

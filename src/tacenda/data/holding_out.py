@@ -85,8 +85,9 @@ def held_out_by_coin(names: Iterable[bytes | str], share: float, key: bytes) -> 
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.data.held_out_by_coin(["a", "b", "a"], 0.5, b"sixteen bytes!!!").tolist()
-    [True, False, True]
+    >>> coins = tc.data.held_out_by_coin(["a", "b", "a"], 0.5, b"sixteen bytes!!!")
+    >>> len(coins), bool(coins[0] == coins[2])
+    (3, True)
     """
     share = between("share", share, 0.0, 1.0)
     if len(key) < 16:

@@ -364,9 +364,10 @@ class Label(_Part):
         Public lower bound, for regression.
     high : float or None, default=None
         Public upper bound, for regression.
-    scale_to : "symmetric" or None, default=None
+    scale_to : {"symmetric", "unit"} or None, default=None
         For numbers. None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1],
-        which suits clipped gradients and Huber's threshold, and `tacenda predict` maps back.
+        which suits clipped gradients and Huber's threshold; "unit" maps it to [0, 1], as losses of
+        counts want it (low = 0). `tacenda predict` maps back.
     confirmed : bool, default=True
         Whether somebody confirmed that the values are public.
     source : str, default=""
@@ -383,7 +384,7 @@ class Label(_Part):
     classes: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
-    scale_to: Literal["symmetric"] | None = None
+    scale_to: Literal["symmetric", "unit"] | None = None
     confirmed: bool = True
     source: str = ""
 
@@ -414,6 +415,8 @@ class Label(_Part):
         """(a, b) of value = a + b * encoded; (0, 1) where the label keeps its unit."""
         if self.scale_to is None or self.low is None or self.high is None:
             return 0.0, 1.0
+        if self.scale_to == "unit":
+            return self.low, self.high - self.low
         return (self.low + self.high) / 2, (self.high - self.low) / 2
 
 
@@ -673,7 +676,9 @@ class Schema(_Part):
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
             without_usual(part)
-            if part.get("scale_to") in (None, "unit"):
+            # The usual of a column; a label's is None, and "unit" is another encoding
+            usual = None if part is fields["label"] else "unit"
+            if part.get("scale_to") in (None, usual):
                 part.pop("scale_to", None)
         return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 

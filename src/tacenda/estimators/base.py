@@ -29,8 +29,11 @@ from tacenda.evaluation.coefficients import (
     coefficient_table,
     how_known,
     ratio_note,
+    told_intervals,
 )
 from tacenda.graph.topology import Topology
+from tacenda.inference.asking import intervals
+from tacenda.inference.result import Inference
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -301,6 +304,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._set_coef(node_coef, node_intercept)
         self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
         self._errors = how_known(result)
+        told = told_intervals(result)
+        self._inference = None if told is None else self._in_own_units(told, scaling)
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -331,9 +336,84 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 1.0
 
     @property
+    def _score_centre(self) -> float:
+        """What the scaled score 0 is in the user's own."""
+        return 0.0
+
+    def _in_own_units(self, found: Inference, scaling: Scaling) -> Inference:
+        """Of coefficients and, with one, the intercept, in the user's scale."""
+        coef, intercept = scaling.back(np.eye(len(found.estimate)))
+        matrix, offset = coef.T * self._score_unit, np.zeros(len(scaling.scale))
+        if self.fit_intercept:
+            matrix = np.vstack([matrix, intercept * self._score_unit])
+            offset = np.append(offset, self._score_centre)
+        return found.mapped(matrix, offset)
+
+    def intervals(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float | None,
+        delta: float = 1e-5,
+        level: float = 0.95,
+        covariance: str = "robust",
+        nodes: Any = None,
+    ) -> CoefficientTable:
+        """Ask the records once more for intervals of the coefficients; charged.
+
+        The population's coefficients are estimated without a regulariser, with standard errors and
+        intervals for the choice of records and the privacy noise together
+        (`tacenda.inference.intervals`). Afterwards `coef_table_` shows them too.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The records of `fit`, or others of the same population.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        epsilon : float or None
+            What the question costs, besides the fit; None: no noise, and no privacy.
+        delta : float, default=1e-5
+            Its delta.
+        level : float, default=0.95
+            Of the intervals.
+        covariance : {"robust", "model"}, default="robust"
+            "robust" needs no model to be right; "model" takes the loss for the truth.
+        nodes : array-like of shape (n_samples,) or None, default=None
+            The node of each record, as in `fit`.
+
+        Returns
+        -------
+        CoefficientTable
+            Coefficients and estimates by feature name, with the conditions and the cost.
+        """
+        check_is_fitted(self)
+        arranged = self._arranged(X, y, nodes=nodes)
+        privacy = None
+        if epsilon is not None:
+            privacy = Privacy(
+                epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
+            )
+        found = intervals(
+            self.result_,
+            arranged.problem,
+            arranged.topology,
+            privacy=privacy,
+            level=level,
+            covariance=covariance,
+            seed=self._seed(),
+            ledger=self.ledger,
+            dataset=self.dataset,
+        )
+        self._inference = self._in_own_units(found, arranged.scaling)
+        return self.coef_table_
+
+    @property
     def coef_table_(self) -> CoefficientTable:
         """Coefficients by feature name in the original units, the largest effects over the declared
-        bounds first, with the standard error that the privacy noise adds, where it is known."""
+        bounds first, with the standard error that the privacy noise adds, where it is known, or
+        with the intervals that the fit tells or `intervals` asked for."""
         return self._coefficients(intercepts=bool(self.fit_intercept))
 
     def _coefficients(self, intercepts: bool) -> CoefficientTable:
@@ -354,6 +434,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
             notes=() if self._ratio is None else (ratio_note(self._ratio),),
+            inference=getattr(self, "_inference", None),
         )
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:

@@ -265,6 +265,10 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _score_unit(self) -> float:
         return self._target.reach
 
+    @property
+    def _score_centre(self) -> float:
+        return self._target.centre
+
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         reach, centre = self._target.reach, self._target.centre
         self.node_coef_ = node_coef[:, 0] * reach

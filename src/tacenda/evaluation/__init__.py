@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         coefficient_table,
         run_coefficients,
     )
-
     from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
 
 _HOMES = {

@@ -22,6 +22,7 @@ coefficient, to which the regulariser has done nothing:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
 from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.run_folder import RunFolder
 
 INTERCEPT = "intercept"
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
@@ -287,7 +289,10 @@ def coefficient_table(
                 f"inference is for models with one score, and this one has {len(coef)}; leave it "
                 "out."
             )
-        told = [replace(r, **f) for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)]
+        told = [
+            replace(r, **f)
+            for r, f in zip([*rows, *last], _inferred(inference, len(rows)), strict=True)
+        ]
         rows, last = told[: len(rows)], told[len(rows) :]
         errors, notes = inference.method, [*inferred_notes(inference), *notes]
     rows.sort(key=lambda row: -abs(row.effect))
@@ -295,7 +300,7 @@ def coefficient_table(
     return CoefficientTable((*rows, *last), errors, tuple(notes), units, level)
 
 
-def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | None]]:
+def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, Any]]:
     """The fields of each row that an inference tells; only the first rows are hypotheses, and an
     intercept behind them is none."""
     low, high = inference.interval()
@@ -303,7 +308,7 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
     if not inference.failed:
         p[:tested] = inference.p_values()[:tested]
     both = (
-        inference.estimate,
+        np.where(inference.shown, inference.estimate, np.nan),
         inference.standard_error,
         inference.noise_error,
         low,
@@ -319,9 +324,9 @@ def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | N
 def inferred_notes(inference: Inference) -> list[str]:
     """What a reader of intervals and p-values must know, in sentences."""
     cost = inference.privacy
-    said = [] if cost is None else [
-        f"Asking for the intervals cost {cost_of(cost)} besides the run."
-    ]
+    said = (
+        [] if cost is None else [f"Asking for the intervals cost {cost_of(cost)} besides the run."]
+    )
     if inference.failed:
         said.append(
             "There are no p-values, since a condition does not hold: "
@@ -332,6 +337,10 @@ def inferred_notes(inference: Inference) -> list[str]:
     said.append(f"Conditions that hold: {held}" if held else "")
     said.append(f"Conditions that nothing released can tell: {assumed}" if assumed else "")
     return [text for text in said if text]
+
+
+# What exp(coefficient) is, by loss
+RATIOS = {"poisson": "a rate ratio", "negative-binomial": "a rate ratio"}
 
 
 def ratio_note(ratio: str) -> str:
@@ -422,10 +431,13 @@ def run_coefficients(
             intercept_std=None if std is None or not constant else std[:, -1],
             outputs=outputs,
             errors=how_known(result),
+            notes=_ratios(result),
             units=ENCODED,
             inference=inference,
         )
     factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    if result.settings["problem"].get("loss") in RATIOS:  # scores are logarithms of a rate
+        centre, reach = math.log(reach), 1.0
     rules = schema.rules[: len(shown)]
     slopes = np.array([rule.slope for rule in rules]) * (factor * reach)
     offsets = np.array([rule.offset for rule in rules]) * (factor * reach)
@@ -452,9 +464,15 @@ def run_coefficients(
         spans=spans_of(schema),
         outputs=outputs,
         errors=how_known(result),
-        notes=_shortened(schema, factor),
+        notes=[*_shortened(schema, factor), *_ratios(result)],
         inference=inference,
     )
+
+
+def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
+    """The intervals that were asked for and kept with a run of a folder, if any."""
+    path = folder.intervals_path(run)
+    return Inference.load(path) if path.is_file() else None
 
 
 def told_intervals(result: RunResult) -> Inference | None:
@@ -489,6 +507,11 @@ def row_factor(schema: Schema) -> float:
             middle = column.encoded(np.array([(column.low + column.high) / 2]))
             square += float(np.sum(middle**2))
     return min(1.0, schema.row_norm / max(square, 1e-300) ** 0.5)
+
+
+def _ratios(result: RunResult) -> list[str]:
+    known = RATIOS.get(str(result.settings["problem"].get("loss")))
+    return [] if known is None else [ratio_note(known)]
 
 
 def _shortened(schema: Schema, factor: float) -> list[str]:

@@ -21,12 +21,14 @@ from tacenda.data.schema import Label
 
 class Units(NamedTuple):
     """From encoded labels to the label's own units: label = centre + reach * encoded, and a
-    prediction is kept within [low, high], where these are declared."""
+    prediction is kept within [low, high], where these are declared. log_scores: a score is the
+    logarithm of the encoded prediction, as for counts."""
 
     centre: float = 0.0
     reach: float = 1.0
     low: float | None = None
     high: float | None = None
+    log_scores: bool = False
 
     @classmethod
     def of(cls, label: Label | None) -> Units:
@@ -35,12 +37,19 @@ class Units(NamedTuple):
             return cls()
         return cls(*label.centre_and_reach, label.low, label.high)
 
+    def of_loss(self, loss: str | None) -> Units:
+        """The same for scores of the loss with this name."""
+        return self._replace(log_scores=loss in LOG_RATES)
+
     def labels(self, encoded: Array) -> Floats:
         """(N,) labels in their own units."""
         return np.asarray(self.centre + self.reach * np.asarray(encoded, float))
 
     def predictions(self, scores: Array) -> Floats:
         """(N,) predictions in the label's units, inside its bounds."""
+        if self.log_scores:
+            with np.errstate(over="ignore"):  # an infinite rate is cut to the bound
+                scores = np.exp(np.asarray(scores, float))
         found = self.labels(scores)
         if self.low is None or self.high is None:
             return found
@@ -48,6 +57,8 @@ class Units(NamedTuple):
 
 
 PROBABILITIES = ("logistic", "multinomial")  # losses whose scores are log odds
+LOG_RATES = ("poisson", "negative-binomial")  # losses whose scores are logarithms of a rate
+QUANTILES = ("quantile", "smoothed-quantile")
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,9 @@ REGRESSION = (
     Measure("r2", "R2", 4, True, why="it needs at least two different labels"),
     Measure("rmse", "RMSE", 4, False, has_unit=True),
     Measure("mae", "MAE", 4, False, has_unit=True),
+    Measure("deviance", "Poisson deviance", 4, False, why="it needs counts of at least 0"),
+    Measure("pinball", "pinball loss", 4, False, has_unit=True),
+    Measure("share_below", "share of labels at or below the prediction", 4, True),
 )
 MEASURES = {m.name: m for m in (*CLASSIFICATION, *REGRESSION)}
 # The few that a terminal has room for
@@ -205,8 +219,11 @@ def classification(labels: Array, scores: Array, *, probabilities: bool) -> Valu
 _OF_CHANCES = ("log_loss", "brier")
 
 
-def regression(labels: Array, predictions: Array) -> Values:
-    """Compute R2, RMSE and MAE, without noise.
+def regression(
+    labels: Array, predictions: Array, *, loss: str | None = None, level: float | None = None
+) -> Values:
+    """Compute R2, RMSE and MAE, without noise; for counts also the deviance, for a quantile the
+    pinball loss and the share of labels at or below the prediction.
 
     Parameters
     ----------
@@ -214,6 +231,10 @@ def regression(labels: Array, predictions: Array) -> Values:
         Labels in their own units.
     predictions : array of shape (N,)
         Predictions in the same units.
+    loss : str or None, default=None
+        Name of the loss that was learnt.
+    level : float or None, default=None
+        Of a quantile: the share of labels that should lie below.
 
     Returns
     -------
@@ -230,13 +251,19 @@ def regression(labels: Array, predictions: Array) -> Values:
 
     y, guessed = np.asarray(labels, float), np.asarray(predictions, float)
     if not len(y):
-        return {m.name: None for m in REGRESSION}
+        return {m.name: None for m in REGRESSION[:3]}
     varied = len(y) > 1 and float(np.ptp(y)) > 0
     found = {
         "r2": metrics.r2_score(y, guessed) if varied else None,
         "rmse": math.sqrt(float(np.mean((y - guessed) ** 2))),
         "mae": metrics.mean_absolute_error(y, guessed),
     }
+    if loss in LOG_RATES:
+        rates = np.maximum(guessed, np.finfo(float).tiny)
+        found["deviance"] = metrics.mean_poisson_deviance(y, rates) if (y >= 0).all() else None
+    if loss in QUANTILES and level is not None:
+        found["pinball"] = metrics.mean_pinball_loss(y, guessed, alpha=level)
+        found["share_below"] = float(np.mean(y <= guessed))
     return {name: _plain(value) for name, value in found.items()}
 
 

@@ -22,6 +22,8 @@ NOT_PROVED = (
     "That the ledger held no other runs: the pack has the rows of this run only. "
     "`tacenda ledger verify` checks the whole.",
     "That nothing else was published about the same people.",
+    "That the sums of an evaluation are those that all members have: every member's pack has the "
+    "same ones; compare two.",
     "That the model is right, fair, or fit for a purpose.",
 )
 NOT_PROVED_SIMULATION = (
@@ -53,7 +55,7 @@ def impact_assessment(facts: Mapping[str, Any], given: Mapping[str, str]) -> lis
                 "stay with the member that holds them. There is no server and no common store; "
                 "members send numbers with noise to their neighbours.",
                 f"{not_public(facts)}",
-                f"Data subjects: {say('data_subjects')} Personal data: {say('data_categories')}",
+                "Data subjects and categories of data: see section 6 (c).",
             ],
         },
         {
@@ -87,8 +89,7 @@ def impact_assessment(facts: Mapping[str, Any], given: Mapping[str, str]) -> lis
                 "and charged to a ledger before each draw; a run beyond the budget is refused.",
                 "Contract signed by all members; mutual TLS with pinned certificates; signed "
                 "messages; this pack, which anybody can check.",
-                f"Of the organisation: {say('security')}",
-                f"Storage: {say('retention')}",
+                "Of the organisation, and the time limits for erasure: see section 6 (f) and (g).",
             ],
         },
         {"title": "Advice and views (Art. 35(2) and (9))", "paragraphs": [say("views")]},
@@ -106,7 +107,7 @@ def processing_record(facts: Mapping[str, Any], given: Mapping[str, str]) -> lis
         ["(a) Controller, joint controllers", say("controller")],
         ["(a) Representative", say("representative")],
         ["(a) Data protection officer", say("data_protection_officer")],
-        ["(b) Purposes", say("purpose")],
+        ["(b) Purposes", given.get("purpose") or "See section 5 (a)."],
         ["(c) Categories of data subjects", say("data_subjects")],
         ["(c) Categories of personal data", say("data_categories")],
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 import re
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import Any
 
@@ -12,6 +13,7 @@ SPEC = "1.6"
 ROOT = "tacenda"
 
 
+@cache
 def bill_of_materials() -> dict[str, Any]:
     """Tacenda and everything that it needs as it is installed here, extras included."""
     found = _installed(ROOT)
@@ -97,7 +99,6 @@ def _component(one: Distribution) -> dict[str, Any]:
         "version": one.version,
         "purl": _url(one),
     }
-    stated = one.metadata.get("License-Expression")
-    if stated:
-        found["licenses"] = [{"expression": stated}]
+    if "License-Expression" in one.metadata:
+        found["licenses"] = [{"expression": one.metadata["License-Expression"]}]
     return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,35 @@ from tacenda.evidence.facts import (
     SCHEMA,
     SIMULATED,
     as_planned,
+    booked,
+    compare,
     planned_epsilon,
     read_json,
+    released_evaluation,
     same_charges,
     signed_statement,
 )
 from tacenda.evidence.pack import FORMAT, HTML, JSON, MANIFEST, YAML, compose, sealed_text
 from tacenda.evidence.page import page
 from tacenda.evidence.registry import deployment, yaml
-from tacenda.node.archive import hashes, ledger_charges
+from tacenda.node.archive import hashes
+from tacenda.node.evaluation_plan import closing_plan, model_digest
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import text_signed
 from tacenda.node.identity.contract import Contract
 from tacenda.node.model_certificate import FORMAT as CERTIFICATE_FORMAT
-from tacenda.node.model_certificate import check_certificate, certificate_signed, promise
+from tacenda.node.model_certificate import (
+    certificate_signed,
+    check_certificate,
+    promise,
+    weights_of,
+)
 from tacenda.node.run_plan import make_plan
+from tacenda.node.signed_statement import SignedStatement
+from tacenda.node.state.spending import is_evaluation_of, is_run_of
 from tacenda.privacy.accounting.events import merged
 from tacenda.privacy.accounting.judge import judge
+from tacenda.runtime.result import load
 from tacenda.words import against
 
 MODEL_LIMITS = (
@@ -62,6 +75,12 @@ class Line:
         Whether it was found in order.
     found : str
         What was found; where it is not in order, what and where.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.evidence.Line("seal", True, "signed by north").ok
+    True
     """
 
     what: str
@@ -83,6 +102,12 @@ class Checked:
         Epsilon, delta, relation, unit, coalition, members and who signed, as they were recomputed.
     not_proved : list of str
         What nobody should read into the result.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.evidence.Checked("a-pack", [tc.evidence.Line("seal", False, "not signed")]).ok
+    False
     """
 
     place: str
@@ -144,15 +169,19 @@ def check(
 
     Examples
     --------
-    >>> import tacenda.evidence
-    >>> tacenda.evidence.check("no-such-pack")
-    Traceback (most recent call last):
-    tacenda.errors.InputError: There is no model at no-such-pack; ...
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.evidence.check("no-such-pack")
+    ... except tc.errors.InputError as error:
+    ...     print(str(error).split(";")[0])
+    There is no pack and no model at no-such-pack
     """
     path = Path(place)
     known = None if contract is None else contract_files.read(contract)
     if (path / MANIFEST).is_file() and not (path / "results").is_dir():
         return _Pack(path, known, dict(keys or {}), model).checked()
+    if not path.exists():
+        raise InputError(f"There is no pack and no model at {path}; check its name and folder.")
     if model is not None:
         raise InputError("--model is for a pack; give the model alone to check its certificate.")
     return _check_model(path, known, keys or {})
@@ -160,38 +189,33 @@ def check(
 
 # ---- a model's file
 def _check_model(path: Path, contract: Contract | None, keys: Mapping[str, str]) -> Checked:
-    body = check_certificate_or_line(path, contract, keys)
-    if isinstance(body, Line):
-        return Checked(str(path), [body], {}, list(MODEL_LIMITS))
-    p, run = body["privacy"], body["run"]
-    lines = [
-        Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
-        Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
-        Line(
-            "epsilon",
-            True,
-            f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the charges; "
-            f"{p['unit']}, {p['relation']}, against {against(p['coalition'])}",
-        ),
-    ]
-    if contract is not None:
-        lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
-    elif run is not None:
-        lines.append(Line("contract", True, f"said to be {run['contract']}; none was given"))
-    limits = MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS
+    limits = list(MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS)
+    try:
+        body = check_certificate(path, contract=contract, keys=keys)
+        p, run = body["privacy"], body["run"]
+        lines = [
+            Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
+            Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
+            Line(
+                "epsilon",
+                True,
+                f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the "
+                f"charges; {p['unit']}, {p['relation']}, against {against(p['coalition'])}",
+            ),
+        ]
+        if contract is not None:
+            lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
+        elif run is not None:
+            said = f"said to be {run['contract']}; none was given to compare with"
+            lines.append(Line("contract", True, said))
+    except _DAMAGE as wrong:
+        if isinstance(wrong, InputError):
+            raise
+        what = str(wrong) if isinstance(wrong, TacendaError) else "it is not whole."
+        return Checked(str(path), [Line("certificate", False, what)], {}, limits)
     facts = {**p, "member": body["member"], "signing_key": body["signing_key"], "run": run}
     words = {"who_may_rely_on_what": body["who_may_rely_on_what"]}
-    return Checked(str(path), lines, {**facts, **words}, list(limits))
-
-
-def check_certificate_or_line(
-    path: Path, contract: Contract | None, keys: Mapping[str, str]
-) -> dict[str, Any] | Line:
-    """The certificate's body, or the check that failed."""
-    try:
-        return check_certificate(path, contract=contract, keys=keys)
-    except StateError as wrong:
-        return Line("certificate", False, str(wrong))
+    return Checked(str(path), lines, {**facts, **words}, limits)
 
 
 # ---- a pack
@@ -211,6 +235,11 @@ class _Pack:
         self.values: dict[str, Any] = {}
         self.packed: dict[str, Any] = {}
 
+    @cached_property
+    def _agreed(self) -> tuple[Contract, SignedStatement]:
+        """The contract and the statement, whose signature and figures hold."""
+        return signed_statement(self.folder)
+
     def checked(self) -> Checked:
         steps: list[tuple[str, Callable[[], str]]] = [
             ("list of files", self._list),
@@ -229,6 +258,7 @@ class _Pack:
                 ("epsilon against the contract", self._promised),
                 ("schema", self._schema),
                 ("model", self._model),
+                ("evaluation", self._evaluation),
             ]
         steps += [("every number", self._numbers), (YAML, self._yaml), (HTML, self._html)]
         lines = [self._line(what, step) for what, step in steps]
@@ -301,7 +331,7 @@ class _Pack:
 
     def _seal(self) -> str:
         body, signature = self._manifest()
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         member = str(body["member"])
         if member != signed.member:
             raise StateError(
@@ -340,7 +370,7 @@ class _Pack:
 
     # -- numbers
     def _statement(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         privacy, terms = signed.statement, contract.privacy
         if privacy.mode != "sound":
             raise StateError(f"the statement is in the mode {privacy.mode!r}, not sound.")
@@ -356,20 +386,20 @@ class _Pack:
         )
 
     def _ledger(self) -> str:
-        charges = ledger_charges(self.folder / LEDGER)
-        _, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
+        charges = booked(self.folder, contract, signed.member, is_run_of)
         if not same_charges(signed.statement, charges):
-            made, booked = len(signed.statement.charges), sum(count for _, count in charges)
+            made, held = len(signed.statement.charges), sum(count for _, count in charges)
             raise StateError(
-                f"{LEDGER} holds other charges ({booked}) than the statement ({made}): rows are "
+                f"{LEDGER} holds other charges ({held}) than the statement ({made}): rows are "
                 "missing, added or changed."
             )
         return f"{sum(count for _, count in charges)} releases, the same as in the statement"
 
     def _booked(self) -> str:
-        _, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         s = signed.statement
-        charges = merged(ledger_charges(self.folder / LEDGER))
+        charges = merged(booked(self.folder, contract, signed.member, is_run_of))
         epsilon = judge(charges, s.adjacency).epsilon(s.delta) if charges else 0.0
         if not math.isclose(epsilon, s.epsilon, rel_tol=GRID):
             raise StateError(
@@ -379,7 +409,7 @@ class _Pack:
         return f"{epsilon:.6g}, composed by the accountant {s.accountant}"
 
     def _planned(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         plan = make_plan(contract)
         if as_planned(signed.statement, plan, contract.position(signed.member)):
             planned = planned_epsilon(plan, signed.member)
@@ -389,7 +419,7 @@ class _Pack:
         raise StateError("a release has less noise, or is one more, than the contract's plan has.")
 
     def _promised(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         found, agreed = signed.statement.epsilon, contract.privacy.epsilon
         if not found <= agreed * (1 + 1e-4):  # the width of the accountants' grids
             raise StateError(f"epsilon {found:.6g} is more than the contract's {agreed:g}.")
@@ -404,7 +434,7 @@ class _Pack:
         return "the one whose hash the members signed"
 
     def _model(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         values = read_json(self.folder / CERTIFICATE)
         body = values["body"]
         key = contract.member(signed.member).signing_key
@@ -416,7 +446,7 @@ class _Pack:
             raise StateError(f"{CERTIFICATE} is not signed by {signed.member}.")
         if body["run"]["contract"] != contract.hash():
             raise StateError(f"{CERTIFICATE} is about another contract.")
-        _compare(promise(signed.statement), body["privacy"], CERTIFICATE)
+        compare(promise(signed.statement), body["privacy"], CERTIFICATE)
         if self.model is not None:
             held = check_certificate(self.model, contract=contract)
             if held["model"]["digest"] != body["model"]["digest"]:
@@ -424,11 +454,35 @@ class _Pack:
             return f"{self.model} is the run's ({body['model']['digest'][:16]})"
         return f"certificate of {body['model']['digest'][:16]}, signed by {signed.member}"
 
+    def _evaluation(self) -> str:
+        contract, signed = self._agreed
+        found = released_evaluation(self.folder, contract, signed)
+        if found is None:
+            agreed = "has one, and it was not made" if contract.evaluation else "has none"
+            return f"the contract {agreed}"
+        assert signed.evaluation is not None and contract.evaluation is not None
+        if not same_charges(
+            signed.evaluation, booked(self.folder, contract, signed.member, is_evaluation_of)
+        ):
+            raise StateError(f"{LEDGER} holds other charges of the evaluation than the statement.")
+        absent = set(contract.names) - set(found.about["members"])
+        plan = closing_plan(contract, str(found.about["model"]), absent)
+        if not as_planned(signed.evaluation, plan, plan.contract.position(signed.member)):
+            raise StateError("the evaluation has less noise than the contract's plan.")
+        if self.model is not None:
+            digest = model_digest(load(weights_of(self.model)).models)
+            if digest != found.about["model"]:
+                raise StateError(f"{self.model} is another model than the one that was evaluated.")
+        return (
+            f"{len(found.measures)} measures computed again from the released sums; epsilon "
+            f"{signed.evaluation.epsilon:.6g} for the held-out records, which were not trained on"
+        )
+
     # -- what people read
     def _numbers(self) -> str:
         self.packed = read_json(self.folder / JSON)
         self.values = compose(self.folder)
-        _compare(json.loads(json.dumps(self.values)), self.packed, JSON)
+        compare(json.loads(json.dumps(self.values)), self.packed, JSON)
         return f"of {JSON} was computed again and is the same"
 
     def _yaml(self) -> str:
@@ -451,34 +505,10 @@ class _Pack:
         if not self.values:
             raise StateError("the numbers could not be computed again.")
         try:
-            _compare(json.loads(json.dumps(self.values)), self.packed, JSON)
+            compare(json.loads(json.dumps(self.values)), self.packed, JSON)
         except StateError:
             return self.values
         return self.packed
-
-
-def _compare(wanted: Any, found: Any, where: str) -> None:
-    """StateError at the first place where two plain values differ; numbers up to GRID."""
-    for path, one, other in _differences(wanted, found, ""):
-        raise StateError(f"{where}, {path or 'the whole'}: says {other!r}, computed was {one!r}.")
-
-
-def _differences(wanted: Any, found: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for name in {**wanted, **found}:
-            place = f"{path}.{name}" if path else str(name)
-            if name not in wanted or name not in found:
-                yield place, wanted.get(name, "nothing"), found.get(name, "nothing")
-            else:
-                yield from _differences(wanted[name], found[name], place)
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from _differences(one, other, f"{path}[{k}]")
-    elif isinstance(wanted, float) and isinstance(found, (int, float)) and found is not True:
-        if not math.isclose(wanted, found, rel_tol=GRID):
-            yield path, wanted, found
-    elif type(wanted) is not type(found) or wanted != found:
-        yield path, wanted, found
 
 
 def _number(value: Any) -> str:

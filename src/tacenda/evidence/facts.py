@@ -7,9 +7,10 @@ charges, the plan from the contract. What it finds to be wrong it says by an err
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,15 +18,20 @@ from tacenda.errors import StateError
 from tacenda.evidence.bill import versions
 from tacenda.formats.text import strict
 from tacenda.node.archive import ledger_charges
+from tacenda.node.evaluation_plan import statistic_of
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.signed_statement import SignedStatement, verify_statement
+from tacenda.node.state.spending import is_run_of
 from tacenda.privacy.accounting.events import Event, merged
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.words import against
+
+if TYPE_CHECKING:
+    from tacenda.evaluation.private import PrivateEvaluation
 
 CONTRACT = "contract/contract.toml"
 STATEMENT, LEDGER, SCHEMA = "statement.json", "ledger.jsonl", "schema.toml"
@@ -38,9 +44,7 @@ def gather(folder: Path) -> dict[str, Any]:
     """The facts of a pack."""
     found = _simulated(folder) if (folder / SIMULATED).is_file() else _deployed(folder)
     bill = read_json(folder / BILL)
-    for part in (EVALUATION, AUDIT):
-        name = part.removesuffix(".json")
-        found[name] = read_json(folder / part) if (folder / part).is_file() else None
+    found["audit"] = read_json(folder / AUDIT) if (folder / AUDIT).is_file() else None
     found["software"] = versions(bill)
     return dict(strict(found))
 
@@ -69,7 +73,7 @@ def _deployed(folder: Path) -> dict[str, Any]:
     contract, signed = signed_statement(folder)
     plan = make_plan(contract)
     valid = set(contract_files.signatures(folder / CONTRACT))
-    charges = ledger_charges(folder / LEDGER)
+    charges = booked(folder, contract, signed.member, is_run_of)
     statement, place = signed.statement, contract.position(signed.member)
     certificate = read_json(folder / CERTIFICATE) if (folder / CERTIFICATE).is_file() else None
     spec = plan.spec
@@ -86,6 +90,7 @@ def _deployed(folder: Path) -> dict[str, Any]:
             {
                 "name": m.name,
                 "records": m.size,
+                "held_out": contract.held_out_size(m.name),
                 "signing_key": m.signing_key,
                 "signed": m.name in valid,
                 "neighbours": contract.neighbours(m.name),
@@ -117,6 +122,64 @@ def _deployed(folder: Path) -> dict[str, Any]:
             "as_planned": as_planned(statement, plan, place),
         },
         "model": None if certificate is None else certificate["body"]["model"],
+        "evaluation": _evaluation(folder, contract, signed),
+    }
+
+
+def booked(
+    folder: Path, contract: Contract, member: str, is_one: Callable[[str, Contract, str], bool]
+) -> list[tuple[Event, int]]:
+    """The charges of one run in the ledger's rows."""
+    return ledger_charges(folder / LEDGER, lambda run: is_one(run, contract, member))
+
+
+def released_evaluation(
+    folder: Path, contract: Contract, signed: SignedStatement
+) -> PrivateEvaluation | None:
+    """The evaluation, if the contract has one and it was made: its measures and intervals computed
+    again from the released sums, and its terms those of the contract."""
+    if not (folder / EVALUATION).is_file() and signed.evaluation is None:
+        return None
+    if contract.evaluation is None or signed.evaluation is None:
+        raise StateError(
+            f"{EVALUATION} is there, and the contract or the statement knows no evaluation."
+        )
+    from tacenda.evaluation.private import PrivateEvaluation
+
+    values = read_json(folder / EVALUATION)
+    try:
+        found = PrivateEvaluation.from_plain(values)
+        again = json.loads(json.dumps(strict(found.to_plain())))
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise StateError(f"{EVALUATION} does not hold a whole evaluation.") from None
+    compare(again, values, EVALUATION)
+    stated = read_json(folder / STATEMENT)["body"]["evaluation"]
+    held = sum(contract.held_out_size(name) for name in found.about["members"])
+    public = contract.privacy.adjacency == "replace-one"
+    agreed = {
+        "statistic": statistic_of(contract).to_plain(),
+        "level": contract.evaluation.confidence,
+        "records": held if public else None,
+        "privacy": stated["privacy"],
+    }
+    compare(json.loads(json.dumps(strict(agreed))), {k: values[k] for k in agreed}, EVALUATION)
+    about = {"contract": contract.hash(), "model": stated["model"]}
+    compare(about, {k: found.about.get(k) for k in about}, f"{EVALUATION}, about")
+    return found
+
+
+def _evaluation(folder: Path, contract: Contract, signed: SignedStatement) -> Any:
+    found = released_evaluation(folder, contract, signed)
+    if found is None or found.privacy is None:
+        return None
+    p = found.privacy
+    return {
+        "epsilon": p.epsilon,
+        "delta": p.delta,
+        "against": against(p.curve().coalition),
+        "records": found.records,
+        "level": found.level,
+        "measures": [str(measure) for measure in found.measures.values()],
     }
 
 
@@ -146,7 +209,9 @@ def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) 
         "epsilon": epsilon,
         "accounts": sorted({str(row["dataset"]) for row in rows if row["dataset"]}),
         "budgets": [
-            json.loads(row["body"]) for row in rows if row["kind"] == "budget" and row["body"]
+            {"account": row["dataset"], **json.loads(row["body"])}
+            for row in rows
+            if row["kind"] == "budget"
         ],
     }
 
@@ -188,6 +253,7 @@ def _simulated(folder: Path) -> dict[str, Any]:
             },
             "plan": None,
             "model": None,
+            "evaluation": None,
         }
     except (KeyError, TypeError, ValueError, IndexError):
         raise StateError(f"{SIMULATED} does not describe a whole run.") from None
@@ -224,6 +290,34 @@ def _listed(events: Iterable[tuple[Event, int]]) -> list[dict[str, Any]]:
     return [{**event.to_dict(), "count": count} for event, count in events]
 
 
-def same_charges(statement: Statement, booked: list[tuple[Event, int]]) -> bool:
+def same_charges(statement: Statement, charges: list[tuple[Event, int]]) -> bool:
     """Whether the ledger's charges are exactly those of the statement, in whatever order."""
-    return dict(merged(statement.charges.events(0))) == dict(merged(booked))
+    return dict(merged(statement.charges.events(0))) == dict(merged(charges))
+
+
+def compare(wanted: Any, found: Any, where: str) -> None:
+    """StateError at the first place where two plain values differ; numbers up to GRID."""
+    for path, one, other in _differences(wanted, found, ""):
+        raise StateError(f"{where}, {path or 'the whole'}: says {other!r}, computed was {one!r}.")
+
+
+def _differences(wanted: Any, found: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for name in {**wanted, **found}:
+            place = f"{path}.{name}" if path else str(name)
+            if name not in wanted or name not in found:
+                yield place, wanted.get(name, "nothing"), found.get(name, "nothing")
+            else:
+                yield from _differences(wanted[name], found[name], place)
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from _differences(one, other, f"{path}[{k}]")
+    elif (
+        isinstance(wanted, float)
+        and isinstance(found, (int, float))
+        and not isinstance(found, bool)
+    ):
+        if not math.isclose(wanted, found, rel_tol=GRID):
+            yield path, wanted, found
+    elif type(wanted) is not type(found) or wanted != found:
+        yield path, wanted, found

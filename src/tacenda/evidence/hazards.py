@@ -28,7 +28,7 @@ def _row(part: str, hazard: str, state: str, done: str, proof: str) -> Row:
 
 
 def _guarantee(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
-    p, part = facts["privacy"], "2 The guarantee"
+    p, part = facts["privacy"], "The guarantee (its section 2)"
     epsilon = p["epsilon"]
     strength = (
         "This epsilon is large: by itself it protects an individual hardly. Say why it is enough."
@@ -115,7 +115,7 @@ def _guarantee(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
 
 
 def _algorithm(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
-    part, problem = "3 The algorithm", facts["problem"]
+    part, problem = "The algorithm (its section 3)", facts["problem"]
     evaluated = facts["evaluation"] is not None
     return [
         _row(
@@ -189,7 +189,7 @@ def _algorithm(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
 
 
 def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
-    p, part = facts["privacy"], "4 The deployment"
+    p, part = facts["privacy"], "The deployment (its section 4)"
     real = not facts["simulation"]
     return [
         _row(
@@ -254,7 +254,7 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
             "Security of the records themselves",
             OPEN,
             "Mutual TLS with pinned certificates, keys of mode 0600, encrypted backups. "
-            f"{given.get('security') or blank('security')}",
+            f"{given.get('security') or 'Of the organisation: see section 6 (g).'}",
             "docs: security, threat-model",
         ),
         _row(
@@ -262,7 +262,7 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
             "Collection of the data: exposure before the run",
             OPEN,
             "Differential privacy protects what is released, not how records were collected and "
-            f"who reads them on site. {given.get('retention') or blank('retention')}",
+            f"who reads them on site. {given.get('retention') or 'Erasure: see section 6 (f).'}",
             "none",
         ),
     ]
@@ -270,7 +270,7 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
 
 def _budgets(facts: Mapping[str, Any]) -> str:
     listed = [
-        f"epsilon {one['epsilon']:g} at delta {one['delta']:g}"
+        f"{one['account']} epsilon {one['epsilon']:g} at delta {one['delta']:g}"
         for one in facts["ledger"]["budgets"]
     ]
     return ", ".join(listed) or "none was set"

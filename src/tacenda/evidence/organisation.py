@@ -175,8 +175,8 @@ def organisation_form() -> str:
 
     Examples
     --------
-    >>> import tacenda.evidence
-    >>> tacenda.evidence.organisation_form().count(' = ""')
+    >>> import tacenda as tc
+    >>> tc.evidence.organisation_form().count(' = ""')
     19
     """
     head = (

@@ -102,10 +102,12 @@ def make(
 
     Examples
     --------
-    >>> import tacenda.evidence
-    >>> tacenda.evidence.make("no-such-run", "pack")
-    Traceback (most recent call last):
-    tacenda.errors.InputError: There is no run at no-such-run; ...
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.evidence.make("no-such-run", "pack")
+    ... except tc.errors.InputError as error:
+    ...     print(str(error).split(";")[0])
+    There is no run at no-such-run
     """
     source, target = Path(run), Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -246,10 +248,12 @@ def _copy_simulation(source: Path, target: Path, name: str | None) -> dict[str, 
     settings = home.result(entries[chosen]).settings
     problem = settings["problem"]
     target.mkdir(parents=True, exist_ok=True)
-    # No seed, which takes the noise off, and no measure, which was read without noise
+    # No seed, which takes the noise off and is a part of the run's name, and no measure, which was
+    # read without noise
+    label = str(entries[chosen].get("label", settings["algorithm"]["name"]))
     values = {
-        "name": f"{source.resolve().name}: {chosen}",
-        "run": chosen,
+        "name": f"{source.resolve().name}: {label}",
+        "run": label,
         "created": str(manifest["created"]),
         "privacy": ledger[chosen],
         "settings": {
@@ -259,7 +263,7 @@ def _copy_simulation(source: Path, target: Path, name: str | None) -> dict[str, 
         },
     }
     write_json(target / SIMULATED, values)
-    return {"member": None, "contract": None, "run": chosen}
+    return {"member": None, "contract": None, "run": label}
 
 
 def _audit(path: Path) -> dict[str, Any]:

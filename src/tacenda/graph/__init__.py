@@ -1,5 +1,5 @@
-"""Networks: generators that return plain `networkx.Graph` objects, and `Topology`, the form the
-algorithms run on.
+"""Networks: generators, and `Topology`, the form in which they give a network and algorithms run on
+it. Graphs of networkx and SciPy sparse arrays are taken everywhere.
 
 tacenda.graph.ring(20)
 tacenda.graph.by_name("random_regular", n=100, degree=6, seed=0)

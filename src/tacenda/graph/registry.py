@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tacenda.checks import one_of
 from tacenda.errors import InputError
 from tacenda.graph import generators
-
-if TYPE_CHECKING:
-    import networkx as nx
+from tacenda.graph.topology import Topology
 
 # The name in a file -> the generator that it calls.
 KINDS: dict[str, Callable[..., Any]] = {
@@ -29,7 +27,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
+def by_name(kind: str, /, **parameters: Any) -> Topology:
     """Make a network by the name of its kind.
 
     Parameters
@@ -41,7 +39,7 @@ def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
 
     Returns
     -------
-    networkx.Graph
+    Topology
         The network.
 
     Raises
@@ -52,13 +50,13 @@ def by_name(kind: str, /, **parameters: Any) -> nx.Graph:
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.graph.by_name("random-regular", n=10, degree=4, seed=3).number_of_edges()
+    >>> len(tc.graph.by_name("random-regular", n=10, degree=4, seed=3).edges)
     20
     """
     return _call(_known(kind), (), parameters)
 
 
-def parse(text: str) -> nx.Graph:
+def parse(text: str) -> Topology:
     """Make a network from one string, as on the command line.
 
     Parameters
@@ -68,7 +66,7 @@ def parse(text: str) -> nx.Graph:
 
     Returns
     -------
-    networkx.Graph
+    Topology
         The network.
 
     Raises
@@ -79,7 +77,7 @@ def parse(text: str) -> nx.Graph:
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.graph.parse("grid:2,3").number_of_nodes()
+    >>> tc.graph.parse("grid:2,3").n
     6
     """
     kind, _, rest = text.strip().partition(":")

@@ -7,7 +7,8 @@ object per node is kept but its label.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,12 +32,13 @@ class Topology:
     """A connected undirected graph on n nodes, as arrays: the form in which algorithms run on it.
 
     The neighbours of position k are `indices[indptr[k]:indptr[k + 1]]`, ascending. Make one with
-    `Topology.of(graph)`; every function that takes a graph does so itself.
+    `Topology.of(graph)`; every function that takes a graph does so itself. The generators of
+    `tacenda.graph` give one.
 
     Attributes
     ----------
-    labels : tuple of object
-        The user's name of each node, in the graph's own order.
+    labels : sequence of object
+        The user's name of each node, in the graph's own order; a range where they are numbered.
     indptr : ndarray of int
         Shape (n + 1,), read-only.
     indices : ndarray of int
@@ -56,7 +58,7 @@ class Topology:
     (5, [2, 2, 2, 2, 2], 2)
     """
 
-    labels: tuple[Any, ...]
+    labels: Sequence[Any]
     indptr: Ints
     indices: Ints
     degrees: Ints
@@ -64,14 +66,15 @@ class Topology:
     name: str
 
     @classmethod
-    def of(cls, graph: nx.Graph | Topology) -> Topology:
+    def of(cls, graph: nx.Graph | Topology | Any) -> Topology:
         """Check a graph and turn it into arrays.
 
         Parameters
         ----------
-        graph : networkx.Graph or Topology
+        graph : networkx.Graph, SciPy sparse array or Topology
             Undirected and connected, without self-loops, with any labels; a `Topology` is
-            returned as it is.
+            returned as it is. A sparse array (n, n) has an edge where it is not 0, and must be
+            symmetric.
 
         Returns
         -------
@@ -85,9 +88,12 @@ class Topology:
         """
         if isinstance(graph, Topology):
             return graph
+        if hasattr(graph, "tocoo") and hasattr(graph, "nnz"):
+            return _of_sparse(graph)
         if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
             raise InputError(
-                f"graph must be a networkx.Graph or a Topology, not {type(graph).__name__}; "
+                "graph must be a networkx.Graph, a SciPy sparse array or a Topology, "
+                f"not {type(graph).__name__}; "
                 "see tacenda.graph.ring(20)."
             )
         if graph.is_directed():
@@ -108,13 +114,13 @@ class Topology:
         return cls.from_edges(labels, edges, name)
 
     @classmethod
-    def from_edges(cls, labels: tuple[Any, ...], edges: Ints, name: str) -> Topology:
+    def from_edges(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
         """Make a topology from labels and positions; checked like any graph.
 
         Parameters
         ----------
-        labels : tuple of object
-            One per node.
+        labels : sequence of object
+            One per node; a range where they are numbered.
         edges : ndarray of int
             Positions, shape (E, 2), the smaller first, in lexicographic order.
         name : str
@@ -132,10 +138,11 @@ class Topology:
         """
         n = len(labels)
         _refuse_loops_and_doubles(labels, edges)
-        # Sorting (row, column) pairs once sorts every neighbour list by position.
-        rows = np.concatenate([edges[:, 0], edges[:, 1]])
-        cols = np.concatenate([edges[:, 1], edges[:, 0]])
-        indices = cols[np.lexsort((cols, rows))]
+        # Edges come in lexicographic order, so that a stable sort by row alone sorts every
+        # neighbour list by position: first its smaller neighbours, then its larger ones.
+        rows = np.concatenate([edges[:, 1], edges[:, 0]])
+        cols = np.concatenate([edges[:, 0], edges[:, 1]])
+        indices = cols[np.argsort(rows, kind="stable")]
         degrees = np.bincount(rows, minlength=n).astype(np.int64)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
         for array in (indptr, indices, degrees, edges):
@@ -148,6 +155,58 @@ class Topology:
     def n(self) -> int:
         """Number of nodes."""
         return len(self.labels)
+
+    def neighbours(self, position: int) -> Ints:
+        """Positions of a node's neighbours, ascending.
+
+        Parameters
+        ----------
+        position : int
+            That of the node.
+
+        Returns
+        -------
+        ndarray of int
+            As many as its degree.
+        """
+        return self.indices[self.indptr[position] : self.indptr[position + 1]]
+
+    def relabelled(self, labels: Sequence[Any]) -> Topology:
+        """The same network under other names.
+
+        Parameters
+        ----------
+        labels : sequence of object
+            One for each node, by position.
+
+        Returns
+        -------
+        Topology
+            The network.
+
+        Raises
+        ------
+        InputError
+            If there are more or fewer labels than nodes.
+        """
+        if len(labels) != self.n:
+            raise InputError(f"labels must be {self.n}, one for each node, not {len(labels)}.")
+        return replace(self, labels=labels if isinstance(labels, range) else tuple(labels))
+
+    def to_networkx(self) -> nx.Graph:
+        """The network as a networkx graph, for drawing and other libraries.
+
+        Returns
+        -------
+        networkx.Graph
+            With the same labels, in the same order.
+        """
+        import networkx as nx
+
+        graph = nx.Graph(name=self.name)
+        graph.add_nodes_from(self.labels)
+        graph.add_edges_from((self.labels[u], self.labels[v]) for u, v in self.edges.tolist())
+        return graph
 
     def __repr__(self) -> str:
         return f"Topology({self.name!r}, n={self.n}, edges={len(self.edges)})"
@@ -343,7 +402,7 @@ class Topology:
         from scipy.sparse.csgraph import connected_components
 
         count, part = connected_components(self.adjacency(), directed=False)
-        if count == 1:
+        if count <= 1:
             return
         sizes = np.sort(np.bincount(part))[::-1]
         shown = ", ".join(str(s) for s in sizes[:5]) + (", ..." if count > 5 else "")
@@ -355,15 +414,54 @@ class Topology:
         )
 
 
-def _edge_positions(graph: Any, labels: tuple[Any, ...]) -> Ints:
+def sorted_edges(edges: Ints) -> Ints:
+    """(E, 2) the same edges, the smaller end first, in lexicographic order."""
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    order = np.lexsort((high, low))
+    return np.column_stack([low[order], high[order]])
+
+
+def is_connected(n: int, edges: Ints) -> bool:
+    """Whether every node can be reached from every other one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ones = np.ones(len(edges), np.int8)
+    matrix = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
+    return bool(connected_components(matrix, directed=False, return_labels=False) == 1)
+
+
+def _of_sparse(matrix: Any) -> Topology:
+    """From a symmetric sparse array."""
+    rows, cols = matrix.shape
+    if rows != cols or rows == 0:
+        raise InputError(
+            f"graph as a sparse array must be square and not empty, not {rows} x {cols}."
+        )
+    found = matrix.tocoo()
+    kept = found.data != 0
+    ends = np.column_stack([found.row[kept], found.col[kept]]).astype(np.int64)
+    one_way = np.unique(ends[:, 0] * rows + ends[:, 1])
+    other_way = np.unique(ends[:, 1] * rows + ends[:, 0])
+    if not np.array_equal(one_way, other_way):
+        raise InputError(
+            "graph as a sparse array must be symmetric, since edges have no direction; "
+            "pass matrix + matrix.T."
+        )
+    edges = sorted_edges(ends[ends[:, 0] <= ends[:, 1]])
+    return Topology.from_edges(
+        range(rows), edges, f"{counted(rows, 'node')}, {counted(len(edges), 'edge')}"
+    )
+
+
+def _edge_positions(graph: Any, labels: Sequence[Any]) -> Ints:
     """(E, 2) positions, the smaller first, in lexicographic order."""
     number = {label: k for k, label in enumerate(labels)}
     ends = (number[end] for end in chain.from_iterable((e[0], e[1]) for e in graph.edges))
-    edges = np.sort(np.fromiter(ends, dtype=np.int64).reshape(-1, 2), axis=1)
-    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    return sorted_edges(np.fromiter(ends, dtype=np.int64).reshape(-1, 2))
 
 
-def _refuse_loops_and_doubles(labels: tuple[Any, ...], edges: Ints) -> None:
+def _refuse_loops_and_doubles(labels: Sequence[Any], edges: Ints) -> None:
     loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(loops):
         label = labels[edges[loops[0], 0]]

@@ -214,9 +214,7 @@ def compared(asked: GradientMoments, run: RunResult) -> Heterogeneity:
             f"{PER_COEFFICIENT} for each are needed where noise does not prevail.",
         ),
         Condition(
-            "independence",
-            None,
-            "Records are independent draws from their node's population.",
+            "independence", None, "Records are independent draws from their node's population."
         ),
     )
     holds = all(c.holds is not False for c in conditions)

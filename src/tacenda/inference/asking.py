@@ -3,8 +3,9 @@ the records once more."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.inference.newton import EDGES, Estimate, Information, one_step
 from tacenda.inference.result import Condition, Inference
-from tacenda.inference.newton import Estimate, Information, one_step
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
+from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
@@ -29,6 +32,7 @@ LIKELIHOODS = ("logistic", "poisson")
 PER_COEFFICIENT = 20  # least records for each coefficient
 MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
+TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth less than 90 %
 
 INDEPENDENT = "The records are independent draws from the population that is spoken of."
 RIGHT = {
@@ -120,7 +124,12 @@ def intervals(
     if graph is None:
         raise InputError("graph must be given with problem: the network of the records' nodes.")
     asked = statistic_of(problem, covariance, slope)
-    run = ask(asked, "masked", result, problem, graph, privacy, seed, ledger, dataset)
+    if privacy is not None:
+        _check_hope(asked, problem, privacy)
+    # Masks are trusted against coalitions of a stated size only
+    masked = privacy is None or privacy.coalition is not None
+    noise = "masked" if masked else "independent"
+    run = ask(asked, noise, result, problem, graph, privacy, seed, ledger, dataset)
     return from_released(asked, run, level)
 
 
@@ -145,15 +154,14 @@ def gradient_moments(
     problem: Problem, curvature: bool, spread: str, slope: float | None = None
 ) -> GradientMoments:
     """The statistic with the declared bounds of a problem."""
-    import dataclasses
-
     k = problem.constants
     if k.n_outputs != 1:
         raise UnsupportedError(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
             "one class against the rest."
         )
-    options = dataclasses.asdict(k.loss) if dataclasses.is_dataclass(k.loss) else {}  # type: ignore[call-overload]
+    of_loss: Any = k.loss
+    options = dict(dataclasses.asdict(of_loss)) if dataclasses.is_dataclass(of_loss) else {}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):
         usual = 1.0 if k.clip_norm is None else k.clip_norm / k.data_norm
@@ -174,6 +182,26 @@ def gradient_moments(
     )
 
 
+def _check_hope(asked: GradientMoments, problem: Problem, privacy: Privacy) -> None:
+    """Refuse, before anything is charged, a question whose answer the noise would hide even if the
+    curvature were as large as it may be, and in all directions alike: C B^2/d."""
+    epsilon = float(np.max(privacy.epsilon_of(problem.n_nodes)))
+    if not math.isfinite(epsilon):  # given by its noise
+        return
+    facts = Facts.of(problem, privacy.adjacency)
+    n, d = float(facts.sizes.sum()), asked.n_features
+    std = facts.statistic_distance(asked) / gaussian_mu(epsilon, privacy.delta) / n
+    # In units of C B^2, as the curvature
+    hidden = EDGES * math.sqrt(2.0 * d) * std / math.sqrt(asked.shares["curvature"]) * d
+    if hidden > 1:
+        raise InputError(
+            f"privacy of epsilon {epsilon:g} is too little for intervals of {d} "
+            f"coefficients from {n:.0f} records: the noise would hide them all. It takes at least "
+            f"{hidden:.2g} times as many records or as large an epsilon, or fewer features; "
+            "nothing was asked or charged."
+        )
+
+
 def ask(
     asked: GradientMoments,
     noise: str,
@@ -186,6 +214,10 @@ def ask(
     dataset: str | None,
 ) -> RunResult:
     """One round that releases the sums at the run's average model."""
+    if problem.store.weights is not None:
+        raise UnsupportedError(
+            "Intervals count every record once; build the Problem without weights."
+        )
     model = np.asarray(result.model, float).reshape(-1)
     if model.size != problem.dim:
         raise InputError(
@@ -203,12 +235,17 @@ def ask(
         StatisticRelease(asked, noise),
         1,
         privacy,
-        seed=seed,
+        # Not the noise of a run with the same seed: what two releases share can be taken off
+        seed=None if seed is None else _own_seed(asked, checks.whole("seed", seed)),
         init=model,
         ledger=ledger,
         dataset=dataset,
         metrics=(),
     )
+
+
+def _own_seed(asked: GradientMoments, seed: int) -> int:
+    return int.from_bytes(hashlib.sha256(asked.digest() + str(seed).encode()).digest()[:6], "big")
 
 
 def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -> Inference:
@@ -281,7 +318,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         made.values,
         made.sampling,
         made.noise,
-        made.seen,
+        made.seen & (quadratic or made.higher <= TOO_FAR),
         level,
         method,
         tuple(conditions),
@@ -318,13 +355,14 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     t = one_step(told).values
     residual = float(moment[d, d] / (c * scale**2) - 2 * t @ cross + t @ curvature @ t)
     variance = max(residual, _residual_std(t, noise, scale)) * n / max(n - d, 1.0)
-    made = one_step(replace(told, variance=variance * per_person(result) * curvature))
+    made = one_step(dataclasses.replace(told, variance=variance * per_person(result) * curvature))
     conditions = [
         *_always(made, n, d),
         Condition(
             "labels",
             None,
-            f"Labels beyond {bound:g} in encoded units were cut to it; few are.",
+            f"No label lies beyond {bound:g} in encoded units: such labels were cut to it, nothing "
+            "released tells how many, and 1 in 100 is enough to make the intervals too short.",
         ),
         *_assumed("model", result),
     ]
@@ -345,7 +383,7 @@ def _residual_std(t: Floats, std: float, scale: float) -> float:
 def per_person(run: RunResult) -> float:
     """k: the records of a person go together, and their sum varies by at most k times as much as if
     they did not."""
-    return float(run.settings["problem"].get("recordsper_person") or 1)
+    return float(run.settings["problem"].get("records_per_person") or 1)
 
 
 def _always(made: Estimate, n: float, d: int) -> list[Condition]:
@@ -376,8 +414,9 @@ def _step(made: Estimate) -> Condition:
     if not near:
         text = (
             "The released model is too far from the estimates for one Newton step: what it leaves "
-            f"out may be {made.higher:.2g} standard errors, and {MOST_HIGHER:g} is allowed; learn "
-            "the model with a smaller strength or a larger share of the budget"
+            f"out may be {made.higher:.2g} standard errors, and {MOST_HIGHER:g} is allowed (beyond "
+            f"{TOO_FAR:g} there are no intervals); learn the model with a smaller strength, more "
+            "rounds or a larger share of the budget"
         )
     return Condition("step", near, f"{text}.")
 

@@ -168,13 +168,7 @@ def one_step(found: Information) -> Estimate:
     least = float(e.min(initial=math.inf))
     short = 1.0 if seen.all() else (EDGES * edge / least if least > 0 else math.inf)
     return Estimate(
-        w - away,
-        sampling,
-        noise,
-        hidden,
-        int(np.sum(~seen)),
-        short,
-        _higher(found, away, noise, n),
+        w - away, sampling, noise, hidden, int(np.sum(~seen)), short, _higher(found, away, noise, n)
     )
 
 

@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -37,11 +38,12 @@ from tacenda.node.signed_statement import verify_statement
 from tacenda.node.state.accounts import default_ledger
 from tacenda.node.state.database import FILE as STATE
 from tacenda.node.state.database import NodeState, in_use
-from tacenda.node.state.spending import is_run_of
+from tacenda.node.state.spending import is_evaluation_of, is_run_of
 from tacenda.privacy.accounting.events import Event, at_members, event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.statement import Statement
 
 FILE, FORMAT = "archive.json", "tacenda-archive-1"
 CONTRACT = "contract/contract.toml"
@@ -50,11 +52,15 @@ DELETED = "deleted.json"
 # Of the state folder: made to be kept. Anything else may hold a key.
 KEPT = (
     *("config.toml", "manifest.json", "schema.toml", "ledger.json", "report.html", STATEMENT),
-    *("log.jsonl*", "metrics.jsonl", "evidence-*.json", "results/*", DELETED),
+    *("evaluation.json", "log.jsonl*", "metrics.jsonl", "evidence-*.json", "results/*", DELETED),
     *("contract.toml", "contract.toml.signatures"),  # in force, with the signatures that travelled
 )
 # Of the state folder: of no use after the run
-REMOVED = (STATE, f"{STATE}-wal", f"{STATE}-shm", "dashboard.token", "compiled", "checkpoints")
+_STATES = (STATE, f"{STATE}-wal", f"{STATE}-shm")
+REMOVED = (
+    *(*_STATES, *(f"evaluation/{name}" for name in _STATES)),
+    *("dashboard.token", "compiled", "checkpoints"),
+)
 ROUNDING = 1e-9
 _PREFIX = b"tacenda archive v1\0"
 
@@ -160,18 +166,14 @@ def verify_archive(folder: str | Path) -> Checked:
     missing = [name for name in contract.signatories if name not in signed]
     if missing:
         notes.append(f"the contract lacks the signatures of {', '.join(missing)}")
-    charges = ledger_charges(folder / LEDGER)
     epsilon = None
     if (folder / RUN / STATEMENT).exists():
-        statement = verify_statement(folder / RUN / STATEMENT, contract).statement
+        signed_one = verify_statement(folder / RUN / STATEMENT, contract)
+        statement = signed_one.statement
         epsilon = statement.epsilon
-        charges = at_members(charges, statement.members_per_person)
-        booked = judge(charges, statement.adjacency).epsilon(statement.delta) if charges else 0.0
-        if not booked >= epsilon * (1 - ROUNDING):
-            raise StateError(
-                f"{folder / LEDGER} holds charges of epsilon {booked:.6g}, and the statement says "
-                f"{epsilon:.6g}: rows are missing."
-            )
+        _require_booked(folder, contract, member, is_run_of, statement)
+        if signed_one.evaluation is not None:
+            _require_booked(folder, contract, member, is_evaluation_of, signed_one.evaluation)
     else:
         notes.append("the run has no statement, because it was not finished")
     return Checked(
@@ -211,7 +213,7 @@ def plan_deletion(settings: NodeSettings, *, force_spent: bool = False) -> Delet
             spends = [
                 run["run"]
                 for run in store.runs()
-                if run["open"] and is_run_of(run["run"], contract, name)
+                if run["open"] and _is_part_of(run["run"], contract, name)
             ]
     if spends and not given_up:
         raise StateError(
@@ -267,12 +269,38 @@ def _require_still(state: Path) -> bool | None:
     there is no state."""
     if not (state / STATE).exists():
         return None
-    held = NodeState(state)
-    try:
-        over = bool(held.noted("all finished"))
-        return over and (state / STATEMENT).exists()
-    finally:
-        held.close()
+    over = (state / STATEMENT).exists()
+    for place in (state, state / "evaluation"):
+        if (place / STATE).exists():
+            held = NodeState(place)
+            try:
+                over = over and bool(held.noted("all finished"))
+            finally:
+                held.close()
+    return over
+
+
+def _is_part_of(run: str, contract: Contract, name: str) -> bool:
+    """Whether this is the ledger's name of the contract's run, or of its closing run."""
+    return is_run_of(run, contract, name) or is_evaluation_of(run, contract, name)
+
+
+def _require_booked(
+    folder: Path,
+    contract: Contract,
+    member: str,
+    is_one: Callable[[str, Contract, str], bool],
+    statement: Statement,
+) -> None:
+    """That the ledger's rows of one run hold what its statement says."""
+    charges = ledger_charges(folder / LEDGER, lambda run: is_one(run, contract, member))
+    charges = at_members(charges, statement.members_per_person)
+    booked = judge(charges, statement.adjacency).epsilon(statement.delta) if charges else 0.0
+    if not booked >= statement.epsilon * (1 - ROUNDING):
+        raise StateError(
+            f"{folder / LEDGER} holds charges of epsilon {booked:.6g}, and the statement says "
+            f"{statement.epsilon:.6g}: rows are missing."
+        )
 
 
 def _deleted_before(state: Path, contract: Contract) -> bool:
@@ -297,22 +325,24 @@ def ledger_extract(
 
 def _rows_of_run(lines: list[str], contract: Contract, name: str) -> list[str]:
     rows = [(line, json.loads(line)) for line in lines]
-    accounts = {row["dataset"] for _, row in rows if is_run_of(row["run"], contract, name)}
+    accounts = {row["dataset"] for _, row in rows if _is_part_of(row["run"], contract, name)}
     return [
         line
         for line, row in rows
-        if is_run_of(row["run"], contract, name)
+        if _is_part_of(row["run"], contract, name)
         or (row["kind"] == "budget" and row["dataset"] in accounts)
     ]
 
 
-def ledger_charges(path: Path) -> list[tuple[Event, int]]:
-    """The charges in an extract of the ledger, each row sound in itself."""
+def ledger_charges(path: Path, wanted: Callable[[str], bool]) -> list[tuple[Event, int]]:
+    """The charges of wanted runs in an extract of the ledger, each row sound in itself."""
     charges = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         row = json.loads(line)
         if seal(row["previous"], row) != row["hash"]:
             raise StateError(f"{path}, line {number}: its contents and seal differ.")
+        if not wanted(row["run"]):
+            continue
         if row["kind"] == "charge":
             charges.append((event_from_dict(json.loads(row["event"])), 1))
         elif row["kind"] == "charges":

@@ -36,6 +36,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from tacenda.errors import InputError, StateError
 from tacenda.formats.files import write_bytes
+from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.policy import APPROVALS
@@ -43,7 +44,8 @@ from tacenda.node.run_plan import make_plan
 from tacenda.node.settings import FILE as SETTINGS
 from tacenda.node.settings import NodeSettings, read_settings, settings_file
 from tacenda.node.state.accounts import default_ledger
-from tacenda.node.state.spending import is_run_of, ledger_run
+from tacenda.node.state.spending import EVALUATION, is_run_of, ledger_run
+from tacenda.privacy.lasting.accounts import HELD_OUT
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 MAGIC = b"tacenda backup 1\n"
@@ -218,11 +220,21 @@ def _advanced(
                 plan.events(name),
             )
             notes.append(f"The run of {path} counts as spent in full, for {account!r}.")
+            if contract.evaluation is not None:
+                held_out = f"{account}{HELD_OUT}"
+                store.book_spent(
+                    ledger_run(contract, RESTORED, f"{name}{EVALUATION}"),
+                    held_out,
+                    f"{contract.title} ({name}), evaluation, begun after a backup",
+                    contract.privacy.adjacency,
+                    closing_plan(contract).events(name),
+                )
+                notes.append(f"So does its evaluation, for {held_out!r}.")
     return notes
 
 
 def _account(store: LedgerStore, dataset: str | None) -> str:
-    known = store.datasets()
+    known = [one for one in store.datasets() if not one.endswith(HELD_OUT)]
     if dataset is None and len(known) != 1:
         said = ", ".join(map(repr, known)) or "none"
         raise InputError(

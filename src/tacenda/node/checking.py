@@ -21,6 +21,7 @@ import numpy as np
 from tacenda.data.schema import NumericColumn, Schema
 from tacenda.errors import TacendaError
 from tacenda.node.doctor import Finding
+from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
@@ -28,8 +29,8 @@ from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import NodeSettings
-from tacenda.node.state.accounts import claim, default_ledger
-from tacenda.node.state.spending import is_run_of
+from tacenda.node.state.accounts import claim, claim_held_out, default_ledger
+from tacenda.node.state.spending import EVALUATION, is_run_of
 from tacenda.words import against, counted, noun
 
 FEW_ROUNDS = 3
@@ -68,9 +69,11 @@ def check(
         fix = "correct the records or the schema; nothing was sent or charged"
         return [*findings, Finding("records", False, str(wrong), fix)]
     said = counted(int(records.trained.sizes[0]), "record")
+    if records.held_out is not None:
+        said += f" to train on and {int(records.held_out.sizes[0])} held out"
     findings.append(Finding("records", True, f"{said} fit schema and contract ({FOR_YOU_ALONE})"))
     findings.append(_bounds(settings))
-    findings.append(cost(settings, plan, name, records.trained))
+    findings += costs(settings, plan, name, records)
     if rehearsal:
         findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
     return findings
@@ -132,8 +135,22 @@ def records_as_split(settings: NodeSettings, contract: Contract, name: str) -> M
         return read_records(contract, name, settings.schema, settings.data, copy)
 
 
-def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Finding:
-    """What the run would charge and what would be left, in a copy of the ledger."""
+def costs(
+    settings: NodeSettings, plan: RunPlan, name: str, records: MemberRecords
+) -> list[Finding]:
+    """What the run would charge, and what its evaluation would charge the held-out records."""
+    found = [cost(settings, plan, name, records.trained)]
+    if records.held_out is not None:
+        closing = closing_plan(plan.contract)
+        found.append(cost(settings, closing, name, records.trained, records.held_out))
+    return found
+
+
+def cost(
+    settings: NodeSettings, plan: RunPlan, name: str, problem: Any, held_out: Any = None
+) -> Finding:
+    """What the run would charge and what would be left, in a copy of the ledger. held_out: the
+    plan is that of the evaluation, and these are its records."""
     from tacenda.privacy.accounting.events import at_members
     from tacenda.privacy.accounting.judge import judge
     from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -142,8 +159,10 @@ def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Find
     real = settings.ledger or default_ledger(name)
     run = judge(at_members(events, terms.person[1]), terms.adjacency)
     pooled = None if plan.spec.algorithm.shared_noise is None else plan.coalition
+    which = "cost" if held_out is None else "evaluation"
+    what = "run" if held_out is None else "evaluation"
     says = (
-        f"the run would charge epsilon {run.epsilon(terms.delta):.4g} at delta {terms.delta:g}, "
+        f"the {what} would charge epsilon {run.epsilon(terms.delta):.4g} at delta {terms.delta:g}, "
         f"against {against(pooled)}"
     )
     with tempfile.TemporaryDirectory() as place:
@@ -152,7 +171,7 @@ def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Find
             _copy(real, copy)
         except sqlite3.Error as wrong:
             fix = "restore the ledger from a backup; do not delete it"
-            return Finding("cost", False, f"{says}; the ledger {real} cannot be read: {wrong}", fix)
+            return Finding(which, False, f"{says}; the ledger {real} cannot be read: {wrong}", fix)
         try:
             account, _ = claim(
                 copy, problem, settings.dataset, terms, settings.budget, not settings.no_budget
@@ -160,27 +179,36 @@ def cost(settings: NodeSettings, plan: RunPlan, name: str, problem: Any) -> Find
         except TacendaError as wrong:
             told = str(wrong).replace(str(copy), str(real))
             fix = "write budget = EPSILON into node.toml: what all runs together may lose"
-            return Finding("cost", False, f"{says}; {told}", fix)
+            return Finding(which, False, f"{says}; {told}", fix)
+        if held_out is not None:
+            named = settings.dataset is not None
+            account, _ = claim_held_out(copy, account, problem, held_out, named=named)
         with LedgerStore(copy) as store:
             spent = store.spent(account)
-            begun = any(is_run_of(run["run"], plan.contract, name) for run in store.runs())
+            begun = any(_is_begun(run["run"], plan.contract, name) for run in store.runs())
     if begun:
         says, events = f"{says}, and has begun: it is in the ledger already", []
     before = [*spent.events, *spent.reserved]
     if spent.budget is None:
-        return Finding("cost", True, f"{says}; these records have no budget, by your own word")
+        return Finding(which, True, f"{says}; these records have no budget, by your own word")
     delta, limit = spent.budget.delta, spent.budget.epsilon
     so_far = judge(before, spent.adjacency).epsilon(delta) if before else 0.0
     after = judge([*before, *events], spent.adjacency).epsilon(delta)
     allowed = spent.budget.allows([*before, *events])
     return Finding(
-        "cost",
+        which,
         allowed,
         f"{says}; all runs on these records: {so_far:.4g} so far, {after:.4g} with this one, of "
         f"a budget of {limit:g} at delta {delta:g}; {max(0.0, limit - so_far):.4g} is left",
         "the budget does not cover this run: ask for a contract with a smaller epsilon, or raise "
         "the budget by `tacenda ledger budget` if your officer agrees",
     )
+
+
+def _is_begun(run: str, contract: Contract, name: str) -> bool:
+    if contract.evaluates is None:
+        return is_run_of(run, contract, name)
+    return run.startswith(f"{contract.evaluates.run[:16]}-") and EVALUATION in run
 
 
 def _copy(real: Path, copy: Path) -> None:

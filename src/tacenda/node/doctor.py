@@ -177,10 +177,13 @@ def _certificate(mine: Identity) -> Finding:
 
 
 def _contract(path: Path, terms: Contract, name: str | None) -> Iterator[Finding]:
+    from tacenda.node.evaluation_plan import closing_plan
     from tacenda.node.run_plan import make_plan
 
     try:
         plan = make_plan(terms)
+        if terms.evaluation is not None:
+            closing_plan(terms)
         summary = (
             f"{plan.spec.algorithm.title}, {counted(terms.rounds, 'round')}, "
             f"epsilon {terms.privacy.epsilon:g}, hash {terms.hash()[:16]}"

@@ -94,6 +94,8 @@ def draft(
     if leaves_open(values):
         chosen = _planned(values)
         values = _with_choice(values, chosen)
+        if values.get("evaluation") is not None:  # it adds a round without cost, or nothing new
+            values["finish_mixing"] = EXACT
     elif isinstance(values.get("algorithm"), dict):
         values["algorithm"] = with_code(values["algorithm"])
     values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}

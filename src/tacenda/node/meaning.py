@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tacenda.node.identity.certificates import spoken
+from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan
 from tacenda.privacy.statement import unit_of
 from tacenda.words import against, counted
@@ -23,6 +24,8 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         ("for", unit_of(*terms.person)),
         ("against", against(pooled(plan))),
     ]
+    if contract.evaluation is not None:
+        found.append(("evaluation", _evaluation_terms(contract)))
     return found + [("mind", sentence) for sentence in plan.spec.cut_advice()]
 
 
@@ -44,6 +47,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
         f"of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
+        *_evaluation(contract, me),
         _absence(contract),
         "Compare these codes with each member by telephone before you sign:",
     ]
@@ -56,6 +60,30 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         )
     sentences.append(f"  this contract: {spoken(contract.hash())}")
     return [*sentences, *(f"Mind: {sentence}" for sentence in plan.spec.cut_advice())]
+
+
+def _evaluation_terms(contract: Contract) -> str:
+    from tacenda.node.evaluation_plan import closing_plan
+
+    plan = closing_plan(contract)
+    terms, share = plan.contract.privacy, contract.evaluation
+    assert share is not None
+    return (
+        f"{share.held_out:.3g} of the records held out; epsilon {terms.epsilon:g}, delta "
+        f"{terms.delta:g} for them, against {against(pooled(plan))}; noise: {_noise(plan)}"
+    )
+
+
+def _evaluation(contract: Contract, me: str) -> list[str]:
+    """What a closing evaluation means for a member's records."""
+    if contract.evaluation is None:
+        return []
+    return [
+        f"At the end the model is evaluated, on {contract.held_out_size(me)} of your "
+        f"{counted(contract.member(me).size, 'record')} that are never trained on; which ones, "
+        f"your node draws in secret, once. Cost: {_evaluation_terms(contract)}. "
+        "Each record is covered by one of the two costs, never by their sum."
+    ]
 
 
 def _one(plan: RunPlan) -> str:

@@ -59,6 +59,15 @@ def certify(model: str | Path, identity: Identity, contract: Contract | None = N
     ------
     InputError
         If the model was learnt without noise.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> try:
+    ...     tc.evidence.certify("no-such-model", None)
+    ... except tc.errors.InputError as error:
+    ...     print(str(error).split(";")[0])
+    There is no model at no-such-model
     """
     path = weights_of(model)
     tensors, header = _read(path)

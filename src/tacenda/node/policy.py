@@ -207,6 +207,9 @@ class PolicyFile:
 
         most("epsilon", privacy.epsilon, "epsilon of a run")
         most("delta", privacy.delta, "delta of a run")
+        if contract.evaluation is not None:
+            most("epsilon", contract.evaluation.epsilon or 0.0, "epsilon of an evaluation")
+            most("delta", contract.evaluation.delta or 0.0, "delta of an evaluation")
         most("rounds", contract.rounds, "the number of rounds")
         among("adjacency", [privacy.adjacency], "the relation")
         among("algorithms", [_method(contract.algorithm.name)], "the algorithm")

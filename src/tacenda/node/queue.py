@@ -214,13 +214,13 @@ def not_allowed(settings: NodeSettings, contract: Contract) -> str:
 def not_covered(settings: NodeSettings, contract: Contract) -> str:
     """Why the budget does not cover the run, and what is left; empty if it does. The ledger is only
     looked at: the run itself reserves, in one step, and is refused if another was faster."""
-    from tacenda.node.checking import cost, records_as_split
+    from tacenda.node.checking import costs, records_as_split
     from tacenda.node.run_plan import make_plan
 
     name = Identity.read(settings.identity).name
     records = records_as_split(settings, contract, name)
-    found = cost(settings, make_plan(contract), name, records.trained)
-    return "" if found.ok else f"{found.found}: {found.fix}"
+    found = costs(settings, make_plan(contract), name, records)
+    return "; ".join(f"{one.found}: {one.fix}" for one in found if not one.ok)
 
 
 @dataclass

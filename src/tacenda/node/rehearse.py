@@ -241,6 +241,7 @@ def _made_up(schema: str | Path, size: int, k: int, place: Path) -> Path:
 def summary(stage: Stage) -> dict[str, Any]:
     """Plain facts of a finished rehearsal."""
     results = stage.results()
+    more = {} if stage.contract.evaluation is None else {"evaluation": _measures(stage)}
     return {
         "members": len(results),
         "rounds": stage.contract.rounds,
@@ -248,4 +249,14 @@ def summary(stage: Stage) -> dict[str, Any]:
         "epsilon": {
             name: r.privacy.epsilon for name, r in results.items() if r.privacy is not None
         },
+        **more,
     }
+
+
+def _measures(stage: Stage) -> dict[str, dict[str, Any]]:
+    """What the evaluation found, by measure; all members have found the same."""
+    from tacenda.node.observer import EVALUATION_FILE
+
+    path = stage.folder / stage.contract.names[0] / "state" / EVALUATION_FILE
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8"))["measures"]
+    return found

@@ -124,7 +124,6 @@ def _run(
         key = state.bind(contract.run_id(), name, data_digest(problem))
         session.show_state(key)
         account = _account(options, contract, ledger, problem, log)
-        allowed = _hold_budget(policy, contract, identity.signing_key, ledger, account, log)
         booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
         closing = None
         if contract.evaluation is not None:
@@ -133,6 +132,8 @@ def _run(
             )
             _tell(options, log, closing.claim(ledger, account, records))
             closing.require_covered(account, booked, plan)
+        accounts = [account] if closing is None else [account, closing.account]
+        allowed = _hold_budget(policy, contract, identity.signing_key, ledger, accounts, log)
         spending = stack.enter_context(booked)
         if closing is not None:
             closing.reserve()
@@ -163,6 +164,7 @@ def _run(
             if closing is None:
                 return result
             session.stop()
+            session.display.take_down()
             evaluated = closing.run(result, amendments, absent, observer)
             save_evaluation(options.state, result, evaluated, contract, identity)
             return result
@@ -197,16 +199,17 @@ def _hold_budget(
     contract: Contract,
     member_key: str,
     ledger: Path,
-    account: str,
+    accounts: list[str],
     log: Any,
 ) -> list[Approval]:
-    """Hold contract and budget against the policy; the officer's exceptions that were used, which
+    """Hold contract and budgets against the policy; the officer's exceptions that were used, which
     go into the log, too."""
     if policy is None:
         return []
     with LedgerStore(ledger) as store:
-        budget = store.budget(account)
-    found = policy.forbids_budget(None if budget is None else budget.epsilon)
+        budgets = [store.budget(account) for account in accounts]
+    most = None if None in budgets else max(budget.epsilon for budget in budgets if budget)
+    found = policy.forbids_budget(most)
     used = require_policy(policy, contract, member_key, found)
     for one in used:
         lines = "; ".join(one.lines)

@@ -161,7 +161,7 @@ def _roc(found: PrivateEvaluation) -> Chart | None:
         "share of the class found",
         [_drawn([*points, *corners], "declared thresholds"), _diagonal()],
         f"Chart of the ROC curve at {len(points)} declared thresholds, with intervals.",
-        "At the declared thresholds; the band is the interval of the share found. "
+        "At the declared thresholds; bars are the intervals of the share found. "
         "The dashed line is chance.",
         tab="ROC curve",
     )
@@ -181,7 +181,7 @@ def _calibration(found: PrivateEvaluation) -> Chart | None:
         "observed share",
         [_drawn(points, "observed"), _diagonal()],
         f"Chart of the observed share in {len(bins)} bins of the predicted probability.",
-        "The band is the interval; on the thin line prediction and observation agree." + missing,
+        "Bars are intervals; on the thin line prediction and observation agree." + missing,
         tab="Calibration",
     )
 
@@ -197,7 +197,7 @@ def _residuals(found: PrivateEvaluation) -> Chart | None:
         "share of records with no more",
         [_drawn(points, "share of records")],
         "Chart of the share of records by the size of their residual, with intervals.",
-        "In the label's own units; the band is the interval.",
+        "In the label's own units; bars are intervals.",
         x_log=True,
         tab="Residuals",
     )

@@ -14,7 +14,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.data.schema import Schema
 from tacenda.errors import StateError
-from tacenda.evaluation.coefficients import CoefficientTable, run_coefficients
+from tacenda.evaluation.coefficients import CoefficientTable, kept_intervals, run_coefficients
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.runtime.result import RunResult
@@ -140,7 +140,9 @@ class Folder:
         """Of the lead run's average model."""
         classes = (self.manifest.get("dataset") or {}).get("classes")
         classes = classes or self.lead.settings["problem"].get("classes")
-        return run_coefficients(self.lead.runs[0].result, self.feature_names, self.schema, classes)
+        run = self.lead.runs[0]
+        kept = kept_intervals(RunFolder(self.path), run_name(run.entry)) if self.manifest else None
+        return run_coefficients(run.result, self.feature_names, self.schema, classes, kept)
 
     @cached_property
     def private(self) -> list[Group]:

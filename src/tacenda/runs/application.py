@@ -24,6 +24,7 @@ from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
 from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
 from tacenda.runtime.metrics import check_metrics
+from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
@@ -104,7 +105,8 @@ class Fitted:
         """Give the coefficients of a run's average model.
 
         They are sorted by the size of their effect, in the original units, with the standard error
-        that the privacy noise adds; they cost no privacy.
+        that the privacy noise adds, or with the intervals that the run tells or that were asked
+        for (`ask_intervals`); they cost no privacy.
 
         Parameters
         ----------
@@ -117,15 +119,17 @@ class Fitted:
             The rows by feature name, the intercept last.
         """
         from tacenda.data.schema import Schema
-        from tacenda.evaluation.coefficients import run_coefficients
+        from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
 
-        result = self.result if run is None else self.results[run]
+        name = next(iter(self.results)) if run is None else run
+        result = self.results[name]
         path = self.folder.schema_path
         schema = Schema.read(path) if path.is_file() else None
         names = self.dataset["feature_names"] or [
             f"x{k}" for k in range(result.settings["problem"]["n_features"])
         ]
-        return run_coefficients(result, names, schema, self.dataset["classes"])
+        kept = kept_intervals(self.folder, name)
+        return run_coefficients(result, names, schema, self.dataset["classes"], kept)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).
@@ -191,9 +195,8 @@ def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") 
     >>> fitted.result.privacy.epsilon <= 8.0
     True
     """
-    return run(
-        _read(config).model_copy(update={"compare": []}), "fit", resume=resume, progress=progress
-    )
+    alone = _read(config).model_copy(update={"compare": []})
+    return _of_root(run(alone, "fit", resume=resume, progress=progress))
 
 
 def compare(
@@ -245,7 +248,13 @@ def compare(
     >>> len(compared.results)
     2
     """
-    return run(compared(_read(config), algorithms), "compare", resume=resume, progress=progress)
+    several = compared(_read(config), algorithms)
+    return _of_root(run(several, "compare", resume=resume, progress=progress))
+
+
+def _of_root(fitted: Fitted | None) -> Fitted:
+    assert fitted is not None
+    return fitted
 
 
 def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
@@ -262,8 +271,13 @@ def compared(config: RunConfig, algorithms: Sequence[str] | None) -> RunConfig:
     return config.model_copy(update={"compare": sections})
 
 
-def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) -> Fitted:
-    """Simulate everything that the configuration asks for, and write the folder."""
+def run(
+    config: RunConfig, command: str, *, resume: bool, progress: str | bool, ranks: Ranks = ALONE
+) -> Fitted | None:
+    """Simulate everything that the configuration asks for, and write the folder. Over several ranks
+    each makes its part of every run; rank 0 alone writes, and the others return None."""
+    if not ranks.root:
+        warnings.simplefilter("ignore")
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to continue with.")
     if not resume:  # a resumed run has the settings that were tuned already
@@ -278,14 +292,15 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     # as a resumed run will name them
     again = simulations.chosen(config, private)
     chosen = [replace(b, reasons=a.reasons) for a, b in zip(planned, again, strict=True)]
-    path = _path(config, command, planned)
+    path = ranks.by_root(lambda: _path(config, command, planned), "naming the run folder")
     config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
     _check_first(config, private, chosen)
-    folder = RunFolder.create(path, toml(config.to_plain()), resume=resume)
-    if private.schema is not None:
-        private.schema.write(folder.schema_path)
+    folder = RunFolder(path)
+    ranks.by_root(lambda: _begun(folder, config, private, resume), "making the run folder")
     try:
-        done = simulations.simulate_all(config, private, chosen, folder, timing, progress=progress)
+        done = simulations.simulate_all(
+            config, private, chosen, folder, timing, progress=progress, ranks=ranks
+        )
     except KeyboardInterrupt as stop:
         resume_with = (
             f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
@@ -295,9 +310,11 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
             f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
         ) from None
     except Exception:
-        if not resume:
+        if not resume and ranks.root:
             folder.discard_if_empty()
         raise
+    if not ranks.root:
+        return None
     with timing.part(REFERENCES):
         rows = _rows(config, private, done)
     reasons = {choice.label: list(choice.reasons) for choice in chosen if choice.reasons}
@@ -320,8 +337,15 @@ def run(config: RunConfig, command: str, *, resume: bool, progress: str | bool) 
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
     small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
-    graph = str(private.graph.graph.get("name", "graph"))
+    graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
+
+
+def _begun(folder: RunFolder, config: RunConfig, private: PrivateRun, resume: bool) -> None:
+    """The folder on disk, with its configuration and the schema."""
+    RunFolder.create(folder.path, toml(config.to_plain()), resume=resume)
+    if private.schema is not None:
+        private.schema.write(folder.schema_path)
 
 
 def _read(config: Source) -> RunConfig:

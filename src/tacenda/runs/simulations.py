@@ -16,13 +16,14 @@ from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
 from tacenda.engines import Engine, run_calls
-from tacenda.errors import StateError
+from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
 from tacenda.runtime.progress import Progress
+from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
@@ -58,14 +59,25 @@ def simulate_all(
     timing: Timing,
     *,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> list[Simulated]:
-    """All runs of the configuration, in order;
-    those whose results already lie in the folder are not repeated."""
+    """All runs of the configuration, in order; those whose results already lie in the folder are
+    not repeated. Over several ranks, which share every run, only rank 0 has the list."""
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
     engine = Engine.parse(config.run.engine)
-    jobs = _jobs(config, private, choices, len(tasks))
+    if ranks.size > 1 and not engine.is_local:
+        raise InputError(
+            f"run.engine must be left out under mpiexec, where the {ranks.size} ranks share each "
+            f"run, not {config.run.engine!r}."
+        )
+    jobs = _jobs(config, private, choices, len(tasks)) if ranks.size == 1 else 1
     if jobs == 1 and engine.is_local:
         each = [(choices[k], seed) for k, seed in tasks]
+        if ranks.size > 1:
+            for choice, seed in each:
+                _together(config, private, choice, seed, folder, timing, progress, ranks)
+        if not ranks.root:
+            return []
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
     with timing.part(ROUNDS):
         return _elsewhere(config, choices, folder, tasks, engine, jobs, progress)
@@ -118,6 +130,49 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
+def _together(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    timing: Timing,
+    progress: str | bool,
+    ranks: Ranks,
+) -> None:
+    """One run by all ranks, unless its result lies in the folder already; rank 0 writes it."""
+    run = f"{choice.label}-{seed}"
+    if ranks.by_root(folder.result_path(run).is_file, "looking into the run folder"):
+        return
+    result = _timed(config, private, choice, seed, folder, timing, progress, ranks)
+    ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
+
+
+def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
+    folder.save(run, result)
+
+
+def _timed(
+    config: RunConfig,
+    private: PrivateRun,
+    choice: Choice,
+    seed: int,
+    folder: RunFolder,
+    timing: Timing,
+    progress: str | bool,
+    ranks: Ranks = ALONE,
+) -> RunResult:
+    """One run, with where its time went."""
+    begin = time.perf_counter()
+    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    whole = time.perf_counter() - begin
+    rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
+    timing.add(ROUNDS, rounds)
+    timing.add(MEASURING, result.measuring)
+    timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+    return result
+
+
 def _finished(
     config: RunConfig,
     private: PrivateRun,
@@ -133,13 +188,7 @@ def _finished(
         with timing.part(READING):
             result = load(finished)
     else:
-        begin = time.perf_counter()
-        result = _simulate(config, private, choice, seed, folder, progress)
-        whole = time.perf_counter() - begin
-        rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
-        timing.add(ROUNDS, rounds)
-        timing.add(MEASURING, result.measuring)
-        timing.add(PLANNING, max(0.0, whole - rounds - result.measuring))  # the noise
+        result = _timed(config, private, choice, seed, folder, timing, progress)
     if result.models.size != private.problem.n_nodes * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
@@ -166,6 +215,7 @@ def _simulate(
     seed: int,
     folder: RunFolder,
     progress: str | bool,
+    ranks: Ranks = ALONE,
 ) -> RunResult:
     settings = config.run
     every = (
@@ -198,6 +248,7 @@ def _simulate(
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
+        transport=ranks,
     )
 
 

@@ -80,7 +80,8 @@ def _figures(
     problem: Any, labels: Array, scores: Array, units: measures.Units, classes: Any
 ) -> dict[str, Any]:
     if problem.loss.kind == "regression":
-        return figures.regression(units.labels(labels), units.predictions(scores))
+        guessed = units.of_loss(problem.loss.name).predictions(scores)
+        return figures.regression(units.labels(labels), guessed)
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return figures.classification(
         numbers, scores, classes, probabilities=problem.loss.name in measures.PROBABILITIES
@@ -89,7 +90,9 @@ def _figures(
 
 def _measures(problem: Any, labels: Array, scores: Array, units: measures.Units) -> Any:
     if problem.loss.kind == "regression":
-        return measures.regression(units.labels(labels), units.predictions(scores))
+        name, level = problem.loss.name, getattr(problem.loss, "level", None)
+        guessed = units.of_loss(name).predictions(scores)
+        return measures.regression(units.labels(labels), guessed, loss=name, level=level)
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return measures.classification(
         numbers, scores, probabilities=problem.loss.name in measures.PROBABILITIES

@@ -15,6 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +26,7 @@ from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.locality import near_parts
 from tacenda.graph.topology import Topology
 from tacenda.runtime.network import placement
-from tacenda.runtime.ranks import Ranks, ends_of
+from tacenda.runtime.ranks import ALONE, Ranks, ends_of
 from tacenda.runtime.transport import Tag
 
 T = TypeVar("T")
@@ -80,9 +82,11 @@ class MPI(Ranks):
             ) from None
         self._library = library
         self._comm = library.COMM_WORLD.Dup() if comm is None else comm
+        self._ending = self._comm.Dup()  # where ranks meet that have failed
         self.rank, self.size = int(self._comm.Get_rank()), int(self._comm.Get_size())
         self._known: dict[Any, list[Array]] = {}
         self._flags: dict[int, Array] = {}
+        self._failed: bool | None = None
         if self.size > 1:
             self._before, sys.excepthook = sys.excepthook, self._last_words
             self.check_same(_versions(), SAME_PACKAGES)
@@ -325,24 +329,50 @@ class MPI(Ranks):
         doing : str
             When, for the message.
         """
-        words = " ".join(str(error).split())
-        self._abort(f"rank {self.rank} of {self.size} failed {doing}: {words}", error)
+        if not self.all_failed():
+            words = " ".join(str(error).split())
+            if os.environ.get("TACENDA_DEBUG"):
+                traceback.print_exception(error, file=sys.stderr)
+            self.abort(f"rank {self.rank} of {self.size} failed {doing}: {words}")
+
+    def all_failed(self) -> bool:
+        """Whether every rank ends with an error at this time, as where the same settings are wrong
+        for all; then each may end by itself.
+
+        Returns
+        -------
+        bool
+            False if some rank did not come within two seconds.
+        """
+        if self._failed is None:
+            meeting, until = self._ending.Ibarrier(), time.monotonic() + _GRACE
+            while not meeting.Test() and time.monotonic() < until:
+                time.sleep(0.01)
+            self._failed = bool(meeting.Test())
+        return self._failed
+
+    def abort(self, words: str, code: int = 5) -> None:
+        """End all ranks at once.
+
+        Parameters
+        ----------
+        words : str
+            Why.
+        code : int, default=5
+            The exit code.
+        """
+        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        self._comm.Abort(code)
 
     def _last_words(self, kind: Any, error: Any, trace: Any) -> None:
         """What ends this rank's script ends all: a rank that waits for one that has gone would
         wait for ever."""
-        if not self.root:
-            time.sleep(_GRACE)
-        self._before(kind, error, trace)
-        if not isinstance(error, SystemExit) and not self._library.Is_finalized():
-            self._abort(f"rank {self.rank} of {self.size} ended with the error above", None)
-
-    def _abort(self, words: str, error: BaseException | None) -> None:
-        if error is not None and os.environ.get("TACENDA_DEBUG"):
-            traceback.print_exception(error, file=sys.stderr)
-        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        self._comm.Abort(5)
+        together = self._library.Is_finalized() or self.all_failed()
+        if self.root or not together:
+            self._before(kind, error, trace)
+        if not together:
+            self.abort(f"rank {self.rank} of {self.size} ended with the error above")
 
 
 class MPIEnd:
@@ -354,52 +384,115 @@ class MPIEnd:
 
     def __init__(self, library: Any, comm: Any) -> None:
         self._library, self._comm = library, comm
+        self._standing: dict[int, _Standing] = {}
+
+    def __del__(self) -> None:
+        if not self._library.Is_finalized():
+            for one in self._standing.values():
+                for request in one.requests:
+                    request.Free()
 
     def exchange(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> dict[int, Array]:
-        return self.begin(tag, outgoing, awaited)()
+        comm, byte = self._comm, self._library.BYTE
+        requests = [comm.Irecv([rows, byte], other) for other, rows in awaited.items()]
+        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
+        for other, rows in zip(outgoing, packed, strict=True):
+            requests.append(comm.Isend([rows, byte], other))
+        states = [self._library.Status() for _ in requests]
+        self._library.Request.Waitall(requests, states)
+        self._check(tag, states, awaited)
+        return awaited
 
     def begin(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> Callable[[], dict[int, Array]]:
-        """Start to send and to receive; the function that is returned waits for both. awaited:
-        for each rank, an array into which its rows go."""
-        comm, library = self._comm, self._library
-        receiving = [comm.Irecv([rows, library.BYTE], other) for other, rows in awaited.items()]
-        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
-        sending = [
-            comm.Isend([rows, library.BYTE], other)
-            for other, rows in zip(outgoing, packed, strict=True)
-        ]
+        """Start to send and to receive, by requests that are set up once for these arrays; the
+        function that is returned waits for both."""
+        one = self._standing.get(id(awaited))
+        if one is None:
+            comm, byte = self._comm, self._library.BYTE
+            requests = [comm.Recv_init([rows, byte], other) for other, rows in awaited.items()]
+            requests += [comm.Send_init([rows, byte], other) for other, rows in outgoing.items()]
+            states = [self._library.Status() for _ in requests]
+            # It keeps the dictionaries, so no other ones ever have their place in memory
+            one = self._standing[id(awaited)] = _Standing(requests, states, outgoing, awaited)
+        self._library.Prequest.Startall(one.requests)
+        known = one
 
         def wait() -> dict[int, Array]:
-            states = [library.Status() for _ in receiving]
-            library.Request.Waitall(receiving, states)
-            for state, (other, rows) in zip(states, awaited.items(), strict=True):
-                if state.Get_count(library.BYTE) != rows.nbytes:
-                    raise NetworkError(
-                        f"Rank {other} sent {state.Get_count(library.BYTE)} bytes where "
-                        f"{rows.nbytes} were due (round {tag[0]}, call {tag[1]})."
-                    )
-            library.Request.Waitall(sending)
-            packed.clear()
-            return dict(awaited)
+            self._library.Request.Waitall(known.requests, known.states)
+            self._check(tag, known.states, awaited)
+            return awaited
 
         return wait
 
+    def _check(self, tag: Tag, states: list[Any], awaited: dict[int, Array]) -> None:
+        for state, (other, rows) in zip(states, awaited.items(), strict=False):
+            count = state.Get_count(self._library.BYTE)
+            if count != rows.nbytes:
+                raise NetworkError(
+                    f"Rank {other} sent {count} bytes where {rows.nbytes} were due "
+                    f"(round {tag[0]}, call {tag[1]})."
+                )
 
-def launched() -> bool:
-    """Whether an MPI starter (mpiexec, mpirun, srun) has started this process as one of several;
-    says so without loading MPI.
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """Requests for one set of places: those that receive first, then those that send."""
+
+    requests: list[Any]
+    states: list[Any]
+    outgoing: dict[int, Array]
+    awaited: dict[int, Array]
+
+
+def launched() -> int:
+    """How many processes an MPI starter (mpiexec, mpirun, srun) has started for this run; says so
+    without loading MPI.
 
     Returns
     -------
-    bool
-        True if there are other processes of this run.
+    int
+        1 if there is no other.
     """
     found = next((os.environ[name] for name in _SIZES if name in os.environ), "1")
-    return found.isdigit() and int(found) > 1
+    return int(found) if found.isdigit() else 1
+
+
+def started() -> MPI | None:
+    """The ranks of this command, if it has several and they have met.
+
+    Returns
+    -------
+    MPI or None
+        What `world` gave.
+    """
+    if not world.cache_info().currsize:
+        return None
+    found = world()
+    return found if isinstance(found, MPI) else None
+
+
+@lru_cache(maxsize=1)
+def world() -> Ranks:
+    """The ranks that this command was started with: itself alone, or all of `mpiexec -n`.
+
+    Returns
+    -------
+    Ranks
+        The same object each time.
+    """
+    if launched() == 1:
+        return ALONE
+    found = MPI()
+    if found.size != launched():
+        raise StateError(
+            f"{launched()} processes were started, and mpi4py's MPI library sees {found.size}: the "
+            "starter belongs to another MPI library; use the mpiexec that was installed with it."
+        )
+    return found
 
 
 def _versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ manifest.json                          format, command, versions, dataset, table
 results/<label>-<seed>.safetensors     each a RunResult (tacenda.load)
 metrics.jsonl                          one JSON object per recorded round
 ledger.json                            {run: what it guarantees, with every charge}
+results/<label>-<seed>.intervals.json  intervals of its coefficients, where they were asked for
 schema.toml                            the public schema of the data, where there is one
 checkpoints/<label>-<seed>.ckpt        only while a run is unfinished
 """
@@ -140,6 +141,9 @@ class RunFolder:
 
     def result_path(self, run: str) -> Path:
         return self.path / "results" / f"{run}.safetensors"
+
+    def intervals_path(self, run: str) -> Path:
+        return self.path / "results" / f"{run}.intervals.json"
 
     def checkpoint_path(self, run: str) -> Path:
         return self.path / "checkpoints" / f"{run}.ckpt"

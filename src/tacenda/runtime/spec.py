@@ -348,10 +348,10 @@ def match(problem: Problem, graph: Any) -> Topology:
             f"graph must have one node per shard: {topology.n} nodes, but {problem.n_nodes} shards."
         )
     labels = problem.node_labels
-    if labels is not None and tuple(labels) != topology.labels:
+    if labels is not None and list(labels) != list(topology.labels):
         raise InputError(
             "The shards' labels must be the graph's nodes, in the graph's order; build the dict as "
-            "{node: shard for node in graph.nodes}."
+            "{node: shard for node in Topology.of(graph).labels}."
         )
     return topology
 

@@ -61,7 +61,7 @@ def test_sizes_and_graphs_follow_the_declaration(network: dict) -> None:
     config = read.build({"data": SMALL, "network": network})
     private = private_run(config)
     assert public_shape(config).sizes.tolist() == private.problem.sizes.tolist()
-    assert private.graph.number_of_nodes() == private.problem.n_nodes
+    assert private.graph.n == private.problem.n_nodes
 
 
 @pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
@@ -234,7 +234,7 @@ def test_sparse_files_with_empty_rows(tmp_path) -> None:
 
 def test_graphs_carry_the_names_of_the_holders() -> None:
     network = read.build({"network": {"graph": "ring"}}).network
-    assert list(graph_of(network, ("north", "south", "west")).nodes) == ["north", "south", "west"]
+    assert list(graph_of(network, ("north", "south", "west")).labels) == ["north", "south", "west"]
 
 
 @pytest.mark.parametrize("n", range(2, 12))

@@ -5,6 +5,7 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ SMALL = [
     g.ring(1),
     g.ring(2),
 ]
-NAMES = [s.graph["name"] for s in SMALL]
+NAMES = [s.name for s in SMALL]
 
 
 def dense(n, csr):
@@ -41,6 +42,7 @@ def dense(n, csr):
 
 @pytest.mark.parametrize("graph", SMALL, ids=NAMES)
 def test_arrays_agree_with_networkx(graph):
+    graph = graph.to_networkx()
     t = Topology.of(graph)
     assert t.labels == tuple(graph.nodes) and t.n == graph.number_of_nodes()
     for k in range(t.n):
@@ -113,7 +115,7 @@ def test_large_expander_and_large_bipartite_gap():
 
 
 def test_hub_and_any_labels():
-    named = nx.relabel_nodes(g.star(4), {0: "hq", 1: ("a", 1), 2: 7, 3: None.__class__})
+    named = g.star(4).relabelled(["hq", ("a", 1), 7, None.__class__]).to_networkx()
     t = Topology.of(named)
     assert t.labels[t.hub()] == "hq" and t.position(7) == 2
     assert Topology.of(t) is t
@@ -153,7 +155,7 @@ def test_label_order_is_the_graphs_own():
             r"2 components of sizes 3, 2 \(no path from node 0 to 2\)",
         ),
         (nx.empty_graph(9), r"9 components of sizes 1, 1, 1, 1, 1, \.\.\."),
-        ([[0, 1], [1, 0]], "networkx.Graph or a Topology, not list"),
+        ([[0, 1], [1, 0]], "networkx.Graph, a SciPy sparse array or a Topology, not list"),
     ],
 )
 def test_bad_graphs_are_named(graph, words):
@@ -183,3 +185,40 @@ def test_a_hundred_thousand_nodes_are_quick():
     weights = t.mixing()[2]
     assert len(weights) == 300_000 and weights.min() > 0.3
     assert t.is_bipartite
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_a_sparse_array_is_a_graph(form):
+    wanted = g.small_world(30, 4, 0.3, seed=1)
+    found = Topology.of(form(wanted.adjacency()))
+    assert np.array_equal(found.edges, wanted.edges) and found.labels == range(30)
+    assert found.name == "30 nodes, 60 edges"
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (np.ones((2, 3)), "square and not empty, not 2 x 3"),
+        ([[0, 1], [0, 0]], "must be symmetric.*matrix.T"),
+        ([[1, 1], [1, 0]], "node 0 is joined to itself"),
+        (np.zeros((3, 3)), "3 components"),
+    ],
+)
+def test_sparse_arrays_that_are_no_graph(matrix, words):
+    with pytest.raises(InputError, match=words):
+        Topology.of(scipy.sparse.csr_array(matrix))
+
+
+def test_entries_of_zero_are_no_edges():
+    stored = scipy.sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2))
+    assert Topology.of(stored).edges.tolist() == [[0, 1]]
+
+
+def test_other_labels():
+    named = g.path(3).relabelled(["a", "b", "c"])
+    assert named.labels == ("a", "b", "c") and list(named.to_networkx().edges) == [
+        ("a", "b"),
+        ("b", "c"),
+    ]
+    with pytest.raises(InputError, match="labels must be 3"):
+        named.relabelled(["a"])

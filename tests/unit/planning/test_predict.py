@@ -46,9 +46,7 @@ def ratio(name: str, epsilon: float, seeds: int, trials: int, coalition: int | N
     X, y, count, graph = measured(name)
     order = np.random.default_rng(1).permutation(len(y))
     public, private = order[:count], order[count:]
-    problem = tc.Problem(
-        tc.data.partition.even(X[private], y[private], graph.number_of_nodes()), classes=(0, 1)
-    )
+    problem = tc.Problem(tc.data.partition.even(X[private], y[private], graph.n), classes=(0, 1))
     plan = tc.plan(problem.sizes, problem.dim, graph, epsilon, coalition=coalition)
     optimum = problem.objective(problem.solve(1e-5))
     runs = [

@@ -48,7 +48,7 @@ def run(
 
 
 TWO = nx.Graph([(0, 1), (2, 3), (4, 5)])
-LOOP = nx.Graph([*RING.edges, (2, 2)])
+LOOP = nx.Graph([*RING.edges.tolist(), (2, 2)])
 SQUARED = {"task": "regression", "loss": "squared"}
 
 # what is done, and the words that its sentence must hold
@@ -113,7 +113,10 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("graph", "5 nodes", "6 shards"),
     ),
     "disconnected graph": (lambda: run(graph=TWO), ("connected", "3 components")),
-    "directed graph": (lambda: run(graph=nx.DiGraph(RING)), ("undirected", "to_undirected")),
+    "directed graph": (
+        lambda: run(graph=nx.DiGraph(RING.to_networkx())),
+        ("undirected", "to_undirected"),
+    ),
     "self-loop": (lambda: run(graph=LOOP), ("self-loop", "2")),
     "no graph": (lambda: run(graph="ring"), ("graph", "networkx.Graph")),
     "other node labels": (

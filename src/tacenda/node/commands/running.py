@@ -159,6 +159,15 @@ def node_run(
         f"Done: {counted(result.rounds, 'round')}{spent}. "
         f"The model is in {settings.state / 'results'}."
     )
+    from tacenda.node.observer import EVALUATION_FILE
+
+    path = settings.state / EVALUATION_FILE
+    if path.is_file():
+        import json
+
+        from tacenda.evaluation.private import PrivateEvaluation
+
+        typer.echo(PrivateEvaluation.from_plain(json.loads(path.read_text("utf-8"))).text)
 
 
 @node_app.command("rehearse", short_help="The whole federation on this machine, as processes.")
@@ -208,6 +217,8 @@ def node_rehearse(
         f"{facts['members']} members, {counted(facts['rounds'], 'round')} in "
         f"{facts['seconds']:.1f} s, epsilon at most {worst:.4g}."
     )
+    if "evaluation" in facts:
+        typer.echo(f"The evaluation gave {', '.join(facts['evaluation'])}.")
 
 
 @node_app.command("check", short_help="Try your data and settings before anything is signed.")

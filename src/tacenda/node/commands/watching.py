@@ -74,6 +74,7 @@ def _lines(facts: NodeFacts) -> list[str]:
             f"all runs     epsilon {lasting.epsilon:.4g} spent or reserved for "
             f"{lasting.account!r}, delta {lasting.delta:g}; {limit}"
         )
+    lines += _evaluation_lines(facts)
     lines.append(
         f"traffic      {size(facts.sent_bytes)} sent, {size(facts.received_bytes)} received; "
         f"{facts.refused_callers} callers refused"
@@ -93,6 +94,22 @@ def _lines(facts: NodeFacts) -> list[str]:
     return lines
 
 
+def _evaluation_lines(facts: NodeFacts) -> list[str]:
+    found = facts.evaluation
+    if found is None:
+        return []
+    lines = [
+        f"evaluation   {found.state}; epsilon {found.spent:.4g} of {found.epsilon:g} spent of "
+        f"{found.records} held-out records in {found.account!r}, delta {found.delta:g}, against "
+        f"{found.against}"
+    ]
+    for one in found.measures:
+        ends = f"{one['low']:.4g} to {one['high']:.4g} at {found.confidence:.0%}"
+        note = f"; {one['note']}" if one["note"] else ""
+        lines.append(f"             {one['name']} {one['value']:.4g} ({ends}{note})")
+    return lines
+
+
 @node_app.command("verify-statement", short_help="Check a member's signed privacy statement.")
 def verify(
     statement: Annotated[
@@ -107,13 +124,15 @@ def verify(
     Example: tacenda node verify-statement state/statement.json --contract contract.toml
     """
     from tacenda.node.identity import contract_files
-    from tacenda.node.signed_statement import verify_statement
+    from tacenda.node.signed_statement import COVERS, verify_statement
 
     found = verify_statement(statement, contract_files.read(contract))
     privacy = found.statement
     if as_json:
         about = {"member": found.member, "title": found.title, "contract": found.contract}
         facts = {**about, "signed_at": found.signed_at, "privacy": privacy.to_plain()}
+        if found.evaluation is not None:
+            facts["evaluation"] = found.evaluation.to_plain()
         typer.echo(json.dumps(facts))
         return
     typer.echo(
@@ -122,3 +141,9 @@ def verify(
         f"{privacy.adjacency}, against {against(privacy.curve().coalition)}. "
         "The signature holds, and epsilon was composed again from the charges."
     )
+    if found.evaluation is not None:
+        other = found.evaluation
+        typer.echo(
+            f"Held-out records: epsilon {other.epsilon:.4g} at delta {other.delta:g}, "
+            f"{other.adjacency}, against {against(other.curve().coalition)}; {COVERS}."
+        )

@@ -62,7 +62,7 @@ function overview(f) {
   const word = f.problems.length ? "Needs attention" : f.warnings.length ? "In order, with warnings" : "In order";
   text("verdict-word", word);
   const waits = f.waiting_for.length && f.waiting_seconds > 2 ? ` Waiting for ${f.waiting_for.join(", ")} for ${span(f.waiting_seconds)}.` : "";
-  text("verdict-headline", `${HEAD[f.state]}: ${f.round} of ${f.rounds} rounds.${waits}`);
+  text("verdict-headline", `${f.evaluation && f.evaluation.state === "under way" ? "Evaluation, " : ""}${HEAD[f.state]}: ${f.round} of ${f.rounds} rounds.${waits}`);
   fill($("sentences"), [...f.problems, ...f.warnings].map((s) => make("li", s)));
   $("progress").max = f.rounds;
   $("progress").value = f.round;
@@ -115,6 +115,23 @@ function privacy(f) {
     text("lasting-words", `Epsilon ${short(all.epsilon)} at delta ${power(all.delta)}, ${all.budget === null ? "without a budget" : `of a budget of ${short(all.budget)}`}. ` +
       `What this run may still spend is counted. Account in the ledger: ${all.account}.`);
   } else text("lasting-words", "Not read yet.");
+}
+
+function evaluation(f) {
+  const found = f.evaluation;
+  $("evaluation").hidden = $("to-evaluation").hidden = !found;
+  if (!found) return;
+  $("evaluation-meter").value = Math.min(1, found.spent / found.epsilon);
+  text("evaluation-words", `Evaluation: ${found.state}. Epsilon ${short(found.spent)} of ${short(found.epsilon)} at delta ${power(found.delta)}, against ${found.against}, ` +
+    `for the ${found.records} records of this member that are never trained on. Each record is covered by this or by what the training costs, never by the sum. ` +
+    `Account in the ledger: ${found.account}. Intervals of ${Math.round(100 * found.confidence)} %.`);
+  $("measures").hidden = !found.measures.length;
+  fill($("measures").tBodies[0], found.measures.map((m) => {
+    const row = make("tr");
+    row.append(make("th", m.name.replaceAll("_", " "), { scope: "row" }), cell("Value", short(m.value), "number"),
+      cell("From", short(m.low), "number"), cell("To", short(m.high), "number"), cell("Note", m.note));
+    return row;
+  }));
 }
 
 function draw(tag, attributes, words) {
@@ -194,7 +211,7 @@ async function ask() {
     lastAnswer = f.at;
     $("enter").hidden = true;
     $("facts").hidden = false;
-    overview(f); neighbours(f); privacy(f); machine(f); log(f);
+    overview(f); neighbours(f); privacy(f); evaluation(f); machine(f); log(f);
   } catch (gone) {
     const since = lastAnswer === null ? "" : ` Its last answer is of ${stamp(lastAnswer)}.`;
     const said = `The node does not answer: it has ended, or the way to it is broken.${since} Run tacenda node status to see why.`;

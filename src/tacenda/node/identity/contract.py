@@ -264,6 +264,12 @@ class Contract(_Part):
                     f"{member.size} records of {member.name}, and at least one must be held out "
                     "and one trained on"
                 )
+        if self.privacy.person[1] > 1:
+            raise ValueError(
+                "evaluation needs persons who are at one member only, not at "
+                f"{self.privacy.person[1]}: each member draws by itself who is held out, so that "
+                "the same person could be trained on at one and evaluated on at another"
+            )
         if self.finish_mixing != "exact":
             raise ValueError(
                 'evaluation needs finish_mixing = "exact", so that all members evaluate the same '

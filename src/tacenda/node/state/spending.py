@@ -37,6 +37,13 @@ def is_run_of(run: str, contract: Contract, name: str) -> bool:
     return first == contract.run_id()[:16] and rest.partition("-")[2] == name
 
 
+def is_evaluation_of(run: str, contract: Contract, name: str) -> bool:
+    """Whether this is the ledger's name of the contract's closing run, with whatever state."""
+    first, _, rest = run.partition("-")
+    own = rest.partition("-")[2]
+    return first == contract.run_id()[:16] and own.startswith(f"{name}{EVALUATION}")
+
+
 class Spending:
     """`with Spending(...)`: refuses, before any noise is drawn,
     a run that the data's budget does not cover."""
@@ -128,6 +135,11 @@ class Spending:
             self.run, [(list(key), event_from_dict(event)) for key, event in charges]
         )
         if final and any(run["open"] for run in self._store.runs() if run["run"] == self.run):
+            self._store.close_run(self.run)
+
+    def give_back(self) -> None:
+        """Free a reservation from which nothing was, or will be, released."""
+        if any(run["open"] for run in self._store.runs() if run["run"] == self.run):
             self._store.close_run(self.run)
 
     def __exit__(

@@ -71,7 +71,7 @@ def _targets(table: JoinedShards, loss: Loss) -> Floats:
             raise InputError(
                 f"{name}: y must lie from {low:g} to label_bound={high:g} for the loss "
                 f"{loss.name!r}, and some labels do not; declare a larger label_bound from public "
-                "knowledge, or clip the labels to it."
+                "knowledge (in a file: problem.loss_options), or clip the labels to it."
             )
     return result
 

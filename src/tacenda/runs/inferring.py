@@ -1,0 +1,108 @@
+"""Ask the records of a run folder once more: for intervals of its coefficients, or whether its
+nodes are alike. Each is charged, and kept or shown with what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacenda import checks
+from tacenda.config import read
+from tacenda.config.private_run import private_run
+from tacenda.config.sections import RunConfig
+from tacenda.errors import InputError
+from tacenda.inference.alike import Heterogeneity, heterogeneity
+from tacenda.inference.asking import intervals
+from tacenda.inference.result import Inference
+from tacenda.privacy.settings import Privacy
+from tacenda.problem.problem import Problem
+from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.run_folder import RunFolder, run_name
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question to the records of one run of a folder, before it is asked."""
+
+    folder: RunFolder
+    run: str
+    result: RunResult
+    privacy: Privacy
+
+    @property
+    def cost(self) -> str:
+        """What it will cost, in words, before anything is read."""
+        epsilon = float(self.privacy.epsilon_of(1)[0])
+        mine = f"epsilon {epsilon:g}, delta {self.privacy.delta:g}"
+        spent = self.result.privacy
+        if spent is None:
+            return f"This question costs {mine}; the run itself has no privacy."
+        whole = f"epsilon {spent.epsilon + epsilon:.3g}"
+        return (
+            f"This question costs {mine}, besides the run's epsilon {spent.epsilon:.3g}, delta "
+            f"{spent.delta:.3g}: together at most {whole}, delta "
+            f"{spent.delta + self.privacy.delta:.3g}, for a record that both have read."
+        )
+
+    def intervals(self, level: float = 0.95, covariance: str = "robust") -> Inference:
+        """Ask for intervals of the coefficients, and keep them in the folder."""
+        found = intervals(
+            self.result,
+            *self._records(),
+            privacy=self.privacy,
+            level=level,
+            covariance=covariance,
+            ledger=self._config.run.ledger,
+            dataset=self._config.run.ledger_dataset,
+        )
+        found.save(self.folder.intervals_path(self.run))
+        return found
+
+    def heterogeneity(self) -> Heterogeneity:
+        """Ask whether the nodes are alike."""
+        return heterogeneity(
+            self.result,
+            *self._records(),
+            privacy=self.privacy,
+            ledger=self._config.run.ledger,
+            dataset=self._config.run.ledger_dataset,
+        )
+
+    @property
+    def _config(self) -> RunConfig:
+        return read.build(read.read_file(self.folder.path), str(self.folder.path))
+
+    def _records(self) -> tuple[Problem, Any]:
+        private = private_run(self._config)
+        return private.problem, private.graph
+
+
+def question(
+    folder: str | Path, run: str | None, epsilon: float, delta: float, *, again: bool = False
+) -> Question:
+    """A question to the records that a run folder's configuration names; refused where intervals
+    were asked for already, unless `again`."""
+    home = RunFolder.open(folder)
+    manifest = home.manifest()
+    if "contract" in manifest:
+        raise InputError(
+            f"{folder} is a member's own folder, which cannot ask the others' records; agree on "
+            "the question in a contract."
+        )
+    files = {run_name(entry): entry["file"] for entry in manifest["results"]}
+    name = next(iter(files)) if run is None else checks.one_of("--run", run, files)
+    if home.intervals_path(name).is_file() and not again:
+        raise InputError(
+            f"{home.intervals_path(name)} holds intervals already, which `tacenda coefficients "
+            f"{folder}` shows at no cost; to pay for new ones give --again."
+        )
+    result = load(home.path / files[name])
+    section = read.build(read.read_file(home.path), str(home.path)).privacy
+    privacy = Privacy(
+        epsilon,
+        delta,
+        section.adjacency,
+        coalition=None if section.coalition == "all" else section.coalition,
+    )
+    return Question(home, name, result, privacy)

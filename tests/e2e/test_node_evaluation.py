@@ -1,0 +1,333 @@
+"""The closing evaluation of a run: what it finds, what it costs, and that no fault makes it cost
+twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chaos_members import command
+from node_stage import Crowd, small_contract
+from tacenda.cli import exits
+from tacenda.errors import StateError
+from tacenda.node.evaluation_plan import statistic_of
+from tacenda.node.identity.contract import Contract
+from tacenda.node.member_records import read_records
+from tacenda.node.signed_statement import verify_statement
+from tacenda.node.state.database import NodeState
+from tacenda.node.status import read_status
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.problem.statistics import Records
+
+TERMS = {"held_out": 0.25, "epsilon": 3.0}
+TRUSTING = {"epsilon": 5.0, "delta": 1e-5, "coalition": 1}
+STOP = {"policy": "stop", "limit_seconds": 60.0}
+
+
+def evaluated(folder: Path, terms: dict[str, Any] | None = None, **changes: Any) -> Crowd:
+    given = {
+        "finish_mixing": "exact",
+        "evaluation": terms or TERMS,
+        "algorithm": {"name": "treegd"},
+        "privacy": TRUSTING,
+        "absence": STOP,
+        **changes,
+    }
+    contract = small_contract(3, 2, **given)
+    # As on real machines: a contract that was begun is not begun anew
+    real = {"rehearsal": False, "no_budget": True}
+    options = dict.fromkeys(contract.names, real)
+    return Crowd(folder, contract, ledgers=folder / "ledgers", options=options)
+
+
+def found(crowd: Crowd, name: str) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(
+        (crowd.folder(name) / "state" / "evaluation.json").read_text("utf-8")
+    )
+    return values
+
+
+def totals(crowd: Crowd) -> list[list[float]]:
+    return [found(crowd, name)["total"] for name in crowd.names]
+
+
+def charges(crowd: Crowd, name: str) -> list[Any]:
+    state = NodeState(crowd.folder(name) / "state" / "evaluation")
+    try:
+        return [event for _, event in state.charges()]
+    finally:
+        state.close()
+
+
+def ledger(crowd: Crowd, name: str) -> Path:
+    return crowd.folder(name).parent.parent / "ledgers" / name / "ledger.sqlite"
+
+
+def without_noise(crowd: Crowd) -> np.ndarray:
+    """The sum over all members' held-out records, computed apart: straight from their files, by
+    the split that each one's ledger decides."""
+    contract = crowd.stage.contract
+    statistic, model = statistic_of(contract), crowd.models()[0]
+    whole = np.zeros(statistic.length)
+    for name in crowd.names:
+        path = crowd.stage.data[name]
+        own = read_records(contract, name, crowd.stage.schema, path, ledger(crowd, name)).held_out
+        assert own is not None
+        rows, labels = np.asarray(own.store.rows), np.asarray(own.store.labels)
+        records = Records(rows, labels, 1, "binary", lambda w, rows=rows: (rows @ w)[:, None])
+        whole += statistic.vectors(records, model).sum(axis=0)
+    return whole
+
+
+def require_paid_once(crowd: Crowd) -> None:
+    """One charge at each member, in the state and in the ledger, on the held-out account."""
+    for name in crowd.names:
+        assert len(charges(crowd, name)) == 1
+        with LedgerStore(ledger(crowd, name)) as store:
+            runs = {run["dataset"]: run["open"] for run in store.runs()}
+            (held,) = [one for one in runs if one.endswith("/held-out")]
+            assert runs == {held: False, held.removesuffix("/held-out"): False}
+            for account, limit in ((held, 3.0), (held.removesuffix("/held-out"), 5.0)):
+                epsilon = store.spent(account).curve_with_reserved.epsilon(1e-5)
+                assert 0.7 * limit < epsilon <= limit * (1 + 1e-6)
+
+
+def require_whole(crowd: Crowd) -> None:
+    """All found the same, near what the records say, and paid once."""
+    every = totals(crowd)
+    assert every[0] == every[1] == every[2]
+    one = found(crowd, "m0")
+    apart = (np.array(every[0]) - without_noise(crowd)) / one["noise"]
+    assert np.abs(apart).max() < 6 and np.abs(apart).max() > 0
+    assert one["records"] == sum(map(crowd.stage.contract.held_out_size, crowd.names))
+    require_paid_once(crowd)
+
+
+def test_three_members_evaluate_their_model(tmp_path: Path) -> None:
+    crowd = evaluated(tmp_path)
+    crowd.start()
+    crowd.finish()
+    require_whole(crowd)
+    contract = crowd.stage.contract
+    state = crowd.folder("m1") / "state"
+    signed = verify_statement(state, contract)
+    assert signed.evaluation is not None
+    assert 2.1 < signed.evaluation.epsilon <= 3.0 * (1 + 1e-6) < signed.statement.epsilon
+    facts = read_status(state)
+    assert facts.evaluation is not None and facts.evaluation.state == "done"
+    assert facts.evaluation.records == contract.held_out_size("m1")
+    assert {m["name"] for m in facts.evaluation.measures} >= {"accuracy", "roc_auc", "log_loss"}
+    assert facts.summary == "finished after the evaluation"
+    # A statement whose evaluation was made cheaper is found out
+    path = state / "statement.json"
+    values = json.loads(path.read_text("utf-8"))
+    values["body"]["evaluation"]["privacy"]["epsilon"] = 0.1
+    path.write_text(json.dumps(values), "utf-8")
+    with pytest.raises(StateError, match="not signed by m1"):
+        verify_statement(path, contract)
+
+
+def _dying(place: str, before: bool) -> Any:
+    """Kill this process at a place of the closing run."""
+    from tacenda.node import evaluation_run, session
+
+    if place == "begin":
+        owner, name = evaluation_run.EvaluationRun, "run"
+    elif place == "release":
+        owner, name = session.Session, "take_leave"
+    else:
+        owner, name = evaluation_run.EvaluationRun, "_read"
+    real = getattr(owner, name)
+
+    def die(self: Any, *arguments: Any, **more: Any) -> Any:
+        if name == "take_leave" and self.contract.evaluates is None:
+            return real(self, *arguments, **more)
+        if not before:
+            real(self, *arguments, **more)
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, die)
+
+
+def dies(options: dict[str, Any], output: str, place: str, before: bool = True) -> None:
+    _dying(place, before)
+    command(options, output)
+
+
+def dies_before_leave(options: dict[str, Any], output: str) -> None:
+    """A member that is killed after its result is there, and before it has taken leave."""
+    from tacenda.node import run
+
+    run._take_leave = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    command(options, output)
+
+
+def with_another_model(options: dict[str, Any], output: str) -> None:
+    from tacenda.node import evaluation_run, run
+
+    for module in (run, evaluation_run):
+        module.model_digest = lambda model: "f" * 64  # type: ignore[attr-defined]
+    command(options, output)
+
+
+def stops_in_evaluation(options: dict[str, Any], output: str) -> None:
+    """A member whose operator presses Ctrl-C once the evaluation has begun."""
+    from tacenda.node import evaluation_run
+
+    real = evaluation_run.Session.run
+
+    def run(self: Any, *arguments: Any) -> None:
+        if self.contract.evaluates is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+        real(self, *arguments)
+
+    evaluation_run.Session.run = run  # type: ignore[method-assign]
+    command(options, output)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["before leave", "begin", "release", "read"])
+@pytest.mark.parametrize("noise", ["masked", "independent"])
+def test_killed_around_the_evaluation(tmp_path: Path, place: str, noise: str) -> None:
+    privacy = TRUSTING if noise == "masked" else {"epsilon": 5.0, "delta": 1e-5}
+    algorithm = {"name": "treegd"} if noise == "masked" else {"name": "ipadmm", "penalty": 0.1}
+    crowd = evaluated(tmp_path, privacy=privacy, algorithm=algorithm)
+    if place == "before leave":
+        crowd.start_as("m1", dies_before_leave)
+    else:
+        crowd.start_as("m1", dies, place)
+    crowd.start("m0", "m2")
+    assert crowd.wait(120, ["m1"]) == {"m1": -signal.SIGKILL}
+    crowd.start("m1")
+    crowd.finish()
+    require_whole(crowd)
+
+
+@pytest.mark.slow
+def test_stopped_in_the_evaluation_and_started_again(tmp_path: Path) -> None:
+    crowd = evaluated(tmp_path)
+    crowd.start_as("m2", stops_in_evaluation)
+    crowd.start("m0", "m1")
+    assert crowd.wait(120, ["m2"]) == {"m2": exits.INTERRUPTED}
+    status = read_status(crowd.folder("m2") / "state")
+    assert status.state == "stopped" and "evaluation" in status.summary
+    crowd.start("m2")
+    crowd.finish()
+    require_whole(crowd)
+    # Started once more, a finished node changes nothing
+    before = totals(crowd)
+    crowd.start("m0")
+    assert crowd.wait(60, ["m0"]) == {"m0": 0}
+    assert totals(crowd) == before
+    require_paid_once(crowd)
+
+
+@pytest.mark.slow
+def test_a_member_with_another_model_is_not_met(tmp_path: Path) -> None:
+    crowd = evaluated(tmp_path, absence={"policy": "stop", "limit_seconds": 10.0})
+    crowd.start_as("m1", with_another_model)
+    crowd.start("m0", "m2")
+    codes = crowd.wait(120)
+    assert set(codes.values()) != {0} and 0 not in codes.values()
+    for name in ("m0", "m2"):
+        assert "stayed away for more than 10 s" in crowd.output(name)
+    said = "".join(crowd.log(name) for name in crowd.names)
+    assert "differ in: evaluates.model" in said
+    for name in crowd.names:
+        assert not (crowd.folder(name) / "state" / "evaluation.json").exists()
+        assert (crowd.folder(name) / "state" / "statement.json").exists()  # the model is there
+    # With the model of all the run ends well, paid once
+    crowd.start()
+    crowd.finish()
+    require_whole(crowd)
+
+
+@pytest.mark.slow
+def test_a_member_that_stays_away_is_waited_for(tmp_path: Path) -> None:
+    crowd = evaluated(tmp_path, absence={"policy": "stop", "limit_seconds": 8.0})
+    crowd.start_as("m1", dies, "begin")
+    crowd.start("m0", "m2")
+    codes = crowd.wait(120)
+    assert codes["m0"] != 0 and codes["m2"] != 0
+    assert "m1 stayed away" in crowd.output("m0")
+    crowd.start()
+    crowd.finish()
+    require_whole(crowd)
+
+
+@pytest.mark.slow
+def test_a_lost_state_of_the_evaluation_is_not_begun_anew(tmp_path: Path) -> None:
+    crowd = evaluated(tmp_path, absence={"policy": "stop", "limit_seconds": 8.0})
+    crowd.start_as("m1", dies, "release")
+    crowd.start("m0", "m2")
+    crowd.wait(120)
+    place = crowd.folder("m1") / "state" / "evaluation"
+    place.rename(tmp_path / "lost")
+    crowd.start("m1")
+    assert crowd.wait(60, ["m1"])["m1"] != 0
+    assert "m1 has begun this contract before, with another state" in crowd.output("m1")
+    shutil.rmtree(place)
+    (tmp_path / "lost").rename(place)
+    crowd.start()
+    crowd.finish()
+    require_whole(crowd)
+
+
+@pytest.mark.slow
+def test_another_share_in_the_next_contract_adds_up(tmp_path: Path) -> None:
+    """The same records and ledgers under a second contract: with the same share each side pays for
+    itself again, with another one the two sides add up."""
+    first = evaluated(tmp_path / "first")
+    first.start()
+    first.finish()
+    for number, share in enumerate((0.25, 0.4)):
+        place = tmp_path / f"next {number}"
+        crowd = evaluated(place, {**TERMS, "held_out": share}, title=f"next {number}")
+        for name in crowd.names:
+            shutil.copy(first.stage.data[name], crowd.stage.data[name])
+            shutil.rmtree(place / "ledgers" / name)
+            shutil.copytree(ledger(first, name).parent, place / "ledgers" / name)
+        crowd.start()
+        crowd.finish()
+        told = crowd.log("m0")
+        with LedgerStore(ledger(crowd, "m0")) as store:
+            (held,) = {r["dataset"] for r in store.runs() if r["dataset"].endswith("/held-out")}
+            names = store.spent(held).names
+        assert ("add up" in told or "adds up" in told) == (share != 0.25)
+        assert len(names) == (1 if share == 0.25 else 2)
+
+
+@pytest.mark.slow
+def test_without_who_was_absent_at_the_end(tmp_path: Path) -> None:
+    """Four members, of whom one is gone before the training ends: the others evaluate, at the same
+    price, and the reservation for four is given back."""
+    contract: Contract = small_contract(
+        4,
+        3,
+        graph="complete",
+        finish_mixing="exact",
+        evaluation=TERMS,
+        algorithm={"name": "treegd"},
+        privacy=TRUSTING,
+        absence={"policy": "continue", "limit_seconds": 6.0},
+    )
+    crowd = Crowd(tmp_path, contract, ledgers=tmp_path / "ledgers")
+    crowd.start("m0", "m1", "m2")
+    codes = crowd.wait(150, ["m0", "m1", "m2"])
+    assert set(codes.values()) == {0}, [crowd.output(name) for name in crowd.names]
+    crowd.names = ["m0", "m1", "m2"]
+    assert totals(crowd)[0] == totals(crowd)[1] == totals(crowd)[2]
+    assert found(crowd, "m0")["about"]["members"] == ["m0", "m1", "m2"]
+    for name in crowd.names:
+        assert len(charges(crowd, name)) == 1
+        with LedgerStore(ledger(crowd, name)) as store:
+            (held,) = {r["dataset"] for r in store.runs() if r["dataset"].endswith("/held-out")}
+            assert store.spent(held).curve_with_reserved.epsilon(1e-5) <= 3.0 * (1 + 1e-6)
+            assert not any(run["open"] for run in store.runs())
