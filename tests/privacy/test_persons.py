@@ -399,7 +399,7 @@ def test_a_cap_without_ids_and_a_person_on_two_nodes_are_refused() -> None:
         tc.Problem([part, part], classes=(0, 1), persons=[["a", "b"], ["b", "c"]])
     with pytest.raises(InputError, match="2 records and 1 ids"):
         tc.Problem([part], classes=(0, 1), persons=[["a"]])
-    data = tc.Problem([part], classes=(0, 1), persons=[["a", "a"]], records_per_person=2)
+    data = tc.Problem([part], classes=(0, 1), persons=[["a", "b"]], records_per_person=2)
     with pytest.raises(InputError, match="public_sizes must be declared"):
         Facts.of(data, "add-remove")
     alone = tc.graph.complete(1)

@@ -418,6 +418,7 @@ class Problem:
         count = len(self.store.labels)
         found = self._part(slice(0, count), np.array([0, count]), declared)
         found.records_per_person = self.records_per_person * self.members_per_person
+        found.exactly = self.exactly and self.members_per_person == 1
         found.members_per_person = 1
         return found
 

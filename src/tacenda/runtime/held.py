@@ -97,7 +97,8 @@ class Held:
         if self.ranks.size == 1:
             return own
         true = min(self.ranks.each(own.true_sizes))
-        return replace(own, sizes=self.gathered(own.sizes), true_sizes=true)
+        exactly = min(self.ranks.each(own.exactly))
+        return replace(own, sizes=self.gathered(own.sizes), true_sizes=true, exactly=exactly)
 
     def check_same(self) -> None:
         """Refuse ranks whose records are not of one problem."""
@@ -108,6 +109,7 @@ class Held:
                 "the type of the records": str(p.dtype),
                 "the classes": None if p.classes is None else [str(c) for c in p.classes],
                 "whether sizes are declared": p.public_sizes is not None,
+                "the unit": [p.records_per_person, p.members_per_person],
             },
             "build the problem with the same declarations on all ranks, classes= among them",
         )
