@@ -19,7 +19,6 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +161,7 @@ class Tally:
     """Counts of intervals that hold the truth."""
 
     def __init__(self) -> None:
-        self.hits = {level: 0 for level in LEVELS}
+        self.hits = dict.fromkeys(LEVELS, 0)
         self.shown = self.all = self.met = self.runs = 0
         self.widths: list[float] = []
         self.noise: list[float] = []

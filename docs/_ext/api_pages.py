@@ -28,6 +28,7 @@ MODULES = [
     "tacenda.schedules",
     "tacenda.planning",
     "tacenda.evaluation",
+    "tacenda.selection",
     "tacenda.auditing",
     "tacenda.report",
     "tacenda.evidence",

@@ -4,6 +4,7 @@ ledger and checkpoints of all, and a clear end for every rank whatever goes wron
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install
 
 def ranks(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A program on so many ranks, of a single thread each."""
-    one = {name: "1" for name in ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
+    one = dict.fromkeys(("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     path = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     return subprocess.run(
         [str(MPIEXEC), "-n", str(count), sys.executable, *arguments],
@@ -119,3 +120,32 @@ def test_wrong_settings_are_told_once_and_end_every_rank() -> None:
     ended = ranks(2, "-m", "tacenda", "fit", "--data", "breast_cancer", "--nodes", "1")
     assert ended.returncode == 2 and ended.stderr.count("tacenda:") == 1, ended.stderr
     assert "2 ranks are more than the graph's 1 nodes" in ended.stderr
+
+
+PAGE = (TESTS.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
+
+
+def block(kind: str) -> str:
+    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE, re.S | re.M)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.slow
+def test_the_script_of_the_page_runs_on_ranks_and_alone(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(block("python"), encoding="utf-8")
+    alone, many = ranks(1, str(script)), ranks(3, str(script))
+    assert alone.returncode == many.returncode == 0, alone.stderr + many.stderr
+    no_clock = [re.sub(r"'seconds': [^,}]+", "", done.stdout) for done in (alone, many)]
+    assert no_clock[0] == no_clock[1] != ""
+
+
+def test_the_batch_script_of_the_page_is_one() -> None:
+    done = subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False)
+    assert done.returncode == 0
+    checker = shutil.which("shellcheck")
+    if checker is not None:
+        text = block("bash")
+        checked = subprocess.run([checker, "-e", "SC1091", "-"], input=text, text=True, check=False)
+        assert checked.returncode == 0

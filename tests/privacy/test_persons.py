@@ -26,7 +26,7 @@ from privacy.test_sensitivity import (
 )
 from support import TUNED, make_block
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.noise.persons import chosen_persons, kept_records, person_names, persons_over
+from tacenda.privacy.noise.persons import kept_records, person_names, persons_over
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
@@ -356,7 +356,7 @@ def test_kept_records_are_drawn_evenly_over_the_places() -> None:
 def test_a_person_is_on_one_side_and_on_one_node() -> None:
     rng = np.random.default_rng(6)
     ids = person_names(rng.integers(0, 400, 3000))
-    held, node = chosen_persons(ids, 0.25, b"k", "held-out"), persons_over(ids, 7, b"k")
+    held, node = tc.data.held_out_by_coin(ids, 0.25, bytes(16)), persons_over(ids, 7, b"k")
     for side in (held, node):
         assert all(len(set(side[ids == who])) == 1 for who in np.unique(ids)[:100])
     assert 0.17 < np.mean([held[ids == who][0] for who in np.unique(ids)]) < 0.33

@@ -32,6 +32,7 @@ MODULES = (
     "problem.regularisers",
     "report",
     "schedules",
+    "selection",
     "theory",
 )
 # What public functions return, and what is therefore looked up by its readers

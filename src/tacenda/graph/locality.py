@@ -73,9 +73,7 @@ def _by_metis(topology: Topology, count: int) -> list[Ints] | None:
         import pymetis
     except ImportError:
         return None
-    options = pymetis.Options(seed=0)
-    _, owner = pymetis.part_graph(
-        count, xadj=topology.indptr, adjncy=topology.indices, options=options
-    )
+    graph = pymetis.CSRAdjacency(topology.indptr, topology.indices)
+    _, owner = pymetis.part_graph(count, graph, options=pymetis.Options(seed=0))
     parts = [np.flatnonzero(np.asarray(owner) == k).astype(np.int64) for k in range(count)]
     return parts if all(len(part) for part in parts) else None

@@ -15,8 +15,8 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.inference.result import Condition, Inference
 from tacenda.inference.newton import EDGES, Estimate, Information, one_step
+from tacenda.inference.result import Condition, Inference
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy

@@ -94,7 +94,7 @@ class LocalHosts:
             self._hosts.append(
                 Host(spec, part, queries, door, network, plan, start[part].astype(spec.row_type))
             )
-        self.converged = self._agree(False)
+        self.agree()
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""
@@ -103,16 +103,16 @@ class LocalHosts:
         except Exception as error:
             self._ranks.stop(error, f"in round {turn}")
             raise
-        reached = any(network.reached_radius is not None for network in self._networks)
-        self.converged = self._agree(reached)
 
-    def _agree(self, reached: bool) -> bool:
-        """Whether a run without privacy has come to its end before its last round; an error where
-        a message has reached the radius, wherever that was."""
+    def agree(self, asked: bool = False) -> bool:
+        """After a round, and at the start: whether anybody has asked to stop. Sets `converged`,
+        whether a run without privacy has come to its end before its last round; an error where a
+        message has reached the radius, wherever that was."""
+        reached = any(network.reached_radius is not None for network in self._networks)
         known = self._spec.privacy is None
         ends = known and self._spec.algorithm.finished(self._hosts[0].state)
-        reached_anywhere, converged = self._ranks.most(reached, ends)
-        if reached_anywhere:
+        stop, diverges, self.converged = map(bool, self._ranks.most(asked, reached, ends))
+        if diverges:
             # There are no liars here: a message at the radius means settings that diverge. Seen
             # from released values only.
             raise InputError(
@@ -120,7 +120,7 @@ class LocalHosts:
                 "the run diverges. Use a larger proximal weight or penalty, or a smaller step; "
                 "or declare a larger Problem(radius=...), if such numbers are meant."
             )
-        return bool(converged)
+        return stop
 
     def _each(self, work: Callable[[int], Any]) -> list[Any]:
         """work(k) of every block: one after the other where they meet, so that compiled kernels
@@ -233,7 +233,7 @@ class LocalHosts:
         if self._ranks.size > 1 and len(solver["ridges"]):
             solver = {name: rows[self._held.here] for name, rows in solver.items()}
         self._store.restore_solver_state(solver)
-        self.converged = self._agree(False)
+        self.agree()
 
     def _whole(self, rows: list[Array]) -> Array:
         n = self._spec.topology.n

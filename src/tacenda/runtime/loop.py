@@ -21,15 +21,16 @@ def drive(
     done: int,
     rounds: int,
     observers: Sequence[Observer],
-    ranks: Ranks = ALONE,
+    agree: Callable[[bool], bool] = bool,
 ) -> int:
     """step(t) for t = done + 1 .. rounds, all observers told after each round; the number of rounds
-    done in the end. Ctrl-C in one process of the run stops all after the same round."""
+    done in the end. agree: asked after each round whether somebody wants to stop, since Ctrl-C in
+    one process of a run stops all after the same round."""
     with BetweenRounds() as interrupt:
         while done < rounds:
             step(done + 1)
             done += 1
-            asked = bool(ranks.most(interrupt.asked)[0])
+            asked = agree(interrupt.asked)
             stops = [observer(done, asked) for observer in observers]
             if asked:
                 raise KeyboardInterrupt(f"stopped after round {done} of {rounds}")

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -383,39 +384,68 @@ class MPIEnd:
 
     def __init__(self, library: Any, comm: Any) -> None:
         self._library, self._comm = library, comm
+        self._standing: dict[int, _Standing] = {}
+
+    def __del__(self) -> None:
+        if not self._library.Is_finalized():
+            for one in self._standing.values():
+                for request in one.requests:
+                    request.Free()
 
     def exchange(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> dict[int, Array]:
-        return self.begin(tag, outgoing, awaited)()
+        comm, byte = self._comm, self._library.BYTE
+        requests = [comm.Irecv([rows, byte], other) for other, rows in awaited.items()]
+        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
+        for other, rows in zip(outgoing, packed, strict=True):
+            requests.append(comm.Isend([rows, byte], other))
+        states = [self._library.Status() for _ in requests]
+        self._library.Request.Waitall(requests, states)
+        self._check(tag, states, awaited)
+        return awaited
 
     def begin(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> Callable[[], dict[int, Array]]:
-        """Start to send and to receive; the function that is returned waits for both. awaited:
-        for each rank, an array into which its rows go."""
-        comm, library = self._comm, self._library
-        receiving = [comm.Irecv([rows, library.BYTE], other) for other, rows in awaited.items()]
-        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
-        sending = [
-            comm.Isend([rows, library.BYTE], other)
-            for other, rows in zip(outgoing, packed, strict=True)
-        ]
+        """Start to send and to receive, by requests that are set up once for these arrays; the
+        function that is returned waits for both."""
+        one = self._standing.get(id(awaited))
+        if one is None:
+            comm, byte = self._comm, self._library.BYTE
+            requests = [comm.Recv_init([rows, byte], other) for other, rows in awaited.items()]
+            requests += [comm.Send_init([rows, byte], other) for other, rows in outgoing.items()]
+            states = [self._library.Status() for _ in requests]
+            # It keeps the dictionaries, so no other ones ever have their place in memory
+            one = self._standing[id(awaited)] = _Standing(requests, states, outgoing, awaited)
+        self._library.Prequest.Startall(one.requests)
+        known = one
 
         def wait() -> dict[int, Array]:
-            states = [library.Status() for _ in receiving]
-            library.Request.Waitall(receiving, states)
-            for state, (other, rows) in zip(states, awaited.items(), strict=True):
-                if state.Get_count(library.BYTE) != rows.nbytes:
-                    raise NetworkError(
-                        f"Rank {other} sent {state.Get_count(library.BYTE)} bytes where "
-                        f"{rows.nbytes} were due (round {tag[0]}, call {tag[1]})."
-                    )
-            library.Request.Waitall(sending)
-            packed.clear()
-            return dict(awaited)
+            self._library.Request.Waitall(known.requests, known.states)
+            self._check(tag, known.states, awaited)
+            return awaited
 
         return wait
+
+    def _check(self, tag: Tag, states: list[Any], awaited: dict[int, Array]) -> None:
+        for state, (other, rows) in zip(states, awaited.items(), strict=False):
+            count = state.Get_count(self._library.BYTE)
+            if count != rows.nbytes:
+                raise NetworkError(
+                    f"Rank {other} sent {count} bytes where {rows.nbytes} were due "
+                    f"(round {tag[0]}, call {tag[1]})."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class _Standing:
+    """Requests for one set of places: those that receive first, then those that send."""
+
+    requests: list[Any]
+    states: list[Any]
+    outgoing: dict[int, Array]
+    awaited: dict[int, Array]
 
 
 def launched() -> int:

@@ -305,8 +305,8 @@ class _Simulation:
             return self.hosts.converged
 
         if not self.hosts.converged:
-            steps, ranks = self.spec.rounds, self.held.ranks
-            self.done = drive(self._step, self.done, steps, [*observers, ends], ranks)
+            rounds, agree = self.spec.rounds, self.hosts.agree
+            self.done = drive(self._step, self.done, rounds, [*observers, ends], agree)
 
     def _step(self, turn: int) -> None:
         begin = time.perf_counter()

@@ -8,7 +8,8 @@ the same order, because all run the same program. `awaited` has a place for the 
 an array of their shape and type, which a transport may fill and return, or leave.
 
 A transport that sends while its block works on has `begin` too, with the same arguments: it returns
-at once, and what it returns waits for the rows.
+at once, and what it returns waits for the rows. It may set itself up for its arguments: the same
+dictionaries come again, with the same arrays in them.
 """
 
 from __future__ import annotations

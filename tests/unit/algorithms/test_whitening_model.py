@@ -29,6 +29,7 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
+from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.spec import RunSpec
 
@@ -60,7 +61,7 @@ def played(
     states = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, data, [np.arange(N)], SimulatedNoise(4), start)
+        hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(4), start)
         for turn in range(1, rounds + 1):
             hosts.step(turn)
             states.append(hosts._hosts[0].state)
@@ -261,7 +262,7 @@ def test_after_a_change_of_members_the_map_stays(kind: str) -> None:
     wrapped = Whitened(A.TreeGD(), Whitening(kind=kind))
     data, _ = problem()
     spec = RunSpec(wrapped, RING, Facts.of(data), 3).checked()
-    hosts = LocalHosts(spec, data, [np.arange(N)], SimulatedNoise(0), np.zeros((N, P)))
+    hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(0), np.zeros((N, P)))
     host = hosts._hosts[0]
     for before in (True, False):
         if not before:

@@ -15,6 +15,7 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import blank_host
+from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.places import OpenGate, row_forms
 from tacenda.runtime.spec import RunSpec
@@ -43,7 +44,7 @@ def test_rows_and_states_have_the_type_of_the_records(name: str) -> None:
     topology, algorithm = Topology.of(tc.graph.ring(6)), {**TUNED, **WHITENED}[name]
     spec = RunSpec(algorithm, topology, Facts.of(data), 2, row_type=single).checked()
     assert {form.dtype for form in row_forms(spec).values()} <= {single, np.dtype(np.uint64)}
-    real = LocalHosts(spec, data, [np.arange(6)], SimulatedNoise(0), np.zeros((6, data.dim)))
+    real = LocalHosts(spec, Held(data, [np.arange(6)]), SimulatedNoise(0), np.zeros((6, data.dim)))
     blank = blank_host(spec, np.arange(6), OpenGate(spec.row_type), width=data.dim)
     for turn in (1, 2):
         here, there = arrays(real._hosts[0].state), arrays(blank.state)
