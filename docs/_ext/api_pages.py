@@ -22,6 +22,7 @@ MODULES = [
     "tacenda.data.partition",
     "tacenda.data.features",
     "tacenda.graph",
+    "tacenda.inference",
     "tacenda.problem.losses",
     "tacenda.problem.regularisers",
     "tacenda.algorithms",

@@ -27,6 +27,7 @@ MODULES = (
     "evaluation",
     "evidence",
     "graph",
+    "inference",
     "planning",
     "problem.losses",
     "problem.regularisers",
