@@ -39,7 +39,7 @@ def finished(folder: Path, n: int = 3, **changes: Any) -> dict[str, Path]:
     for who in people.values():
         contract_files.sign(path, who)
     small_schema().write(folder / "schema.toml")
-    plan = make_plan(contract)
+    plan, relation = make_plan(contract), contract.privacy.adjacency
     homes = {}
     for name, who in people.items():
         home = homes[name] = folder / name
@@ -54,23 +54,23 @@ def finished(folder: Path, n: int = 3, **changes: Any) -> dict[str, Path]:
             "ledger": ledger,
         }
         write_settings(home, {k: v.resolve() for k, v in values.items()})
-        book(ledger, ledger_run(contract, "0" * 8, name), name, plan.events(name))
+        book(ledger, ledger_run(contract, "0" * 8, name), name, plan.events(name), relation)
         result = result_of(plan, name)
         save_folder(home / "state", result, contract, small_schema(), who, {})
         if contract.evaluation is not None:
             found = evaluated(contract, result, name)
             run = ledger_run(contract, "0" * 8, f"{name}{EVALUATION}")
-            book(ledger, run, f"{name}/held-out", found.privacy.ledger(0))
+            book(ledger, run, f"{name}/held-out", found.privacy.ledger(0), relation)
             model = Evaluated(found, found.about["model"])
             save_evaluation(home / "state", result, model, contract, who)
     return homes
 
 
-def book(ledger: Path, run: str, dataset: str, events: Any) -> None:
+def book(ledger: Path, run: str, dataset: str, events: Any, relation: str) -> None:
     """A run in the ledger: its budget, its reservation, and every charge."""
     with LedgerStore(ledger) as store:
-        store.set_budget(dataset, 20.0, 1e-5)
-        store.open_run(run, dataset, "test", "replace-one", events)
+        store.set_budget(dataset, 20.0, 1e-5, relation)
+        store.open_run(run, dataset, "test", relation, events)
         each = [event for event, count in events for _ in range(count)]
         store.charge_many(run, [([k + 1, 0], event) for k, event in enumerate(each)])
         store.close_run(run)

@@ -32,7 +32,7 @@ PAGES = [
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
-    "docs/officers.md",
+    pytest.param("docs/officers.md", marks=pytest.mark.slow),
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 

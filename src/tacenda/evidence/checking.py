@@ -25,7 +25,7 @@ from tacenda.evidence.facts import (
     as_planned,
     booked,
     compare,
-    planned_epsilon,
+    composed,
     read_json,
     released_evaluation,
     same_charges,
@@ -49,8 +49,6 @@ from tacenda.node.model_certificate import (
 from tacenda.node.run_plan import make_plan
 from tacenda.node.signed_statement import SignedStatement
 from tacenda.node.state.spending import is_evaluation_of, is_run_of
-from tacenda.privacy.accounting.events import merged
-from tacenda.privacy.accounting.judge import judge
 from tacenda.runtime.result import load
 from tacenda.words import against
 
@@ -399,8 +397,8 @@ class _Pack:
     def _booked(self) -> str:
         contract, signed = self._agreed
         s = signed.statement
-        charges = merged(booked(self.folder, contract, signed.member, is_run_of))
-        epsilon = judge(charges, s.adjacency).epsilon(s.delta) if charges else 0.0
+        charges = booked(self.folder, contract, signed.member, is_run_of)
+        epsilon = composed(s, charges).epsilon if charges else 0.0
         if not math.isclose(epsilon, s.epsilon, rel_tol=GRID):
             raise StateError(
                 f"{LEDGER} composes to epsilon {epsilon:.6g}, and the statement says "
@@ -412,7 +410,7 @@ class _Pack:
         contract, signed = self._agreed
         plan = make_plan(contract)
         if as_planned(signed.statement, plan, contract.position(signed.member)):
-            planned = planned_epsilon(plan, signed.member)
+            planned = composed(signed.statement, plan.events(signed.member)).epsilon
             return f"no release has less noise than the contract's plan (epsilon {planned:.6g})"
         if contract.absence.policy == "continue" or contract.left:
             return "the members present changed, so that releases differ; see the next line"

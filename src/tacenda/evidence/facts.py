@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,8 @@ from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.signed_statement import SignedStatement, verify_statement
 from tacenda.node.state.spending import is_run_of
 from tacenda.privacy.accounting.events import Event, merged
-from tacenda.privacy.accounting.judge import judge
-from tacenda.privacy.statement import Statement
+from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.privacy.statement import UNIT, Statement
 from tacenda.report.account import Account
 from tacenda.words import against
 
@@ -117,7 +118,7 @@ def _deployed(folder: Path) -> dict[str, Any]:
         },
         "ledger": _ledger(folder / LEDGER, charges, statement),
         "plan": {
-            "epsilon": planned_epsilon(plan, signed.member),
+            "epsilon": composed(statement, plan.events(signed.member)).epsilon,
             "releases": _listed(plan.events(signed.member)),
             "as_planned": as_planned(statement, plan, place),
         },
@@ -183,10 +184,20 @@ def _evaluation(folder: Path, contract: Contract, signed: SignedStatement) -> An
     }
 
 
-def planned_epsilon(plan: RunPlan, member: str) -> float:
-    """What the contract's own noise would cost this member, by the accountant."""
-    terms = plan.contract.privacy
-    return judge(plan.events(member), terms.adjacency).epsilon(terms.delta)
+def composed(statement: Statement, events: Iterable[tuple[Event, int]]) -> Statement:
+    """What other charges would guarantee for the same unit, relation and delta: the accountant's
+    own composition."""
+    charges = Charges(
+        (
+            Charge(
+                type(event),
+                {one.name: np.array([float(getattr(event, one.name))]) for one in fields(event)},
+            ),
+            count,
+        )
+        for event, count in events
+    )
+    return replace(statement, charges=charges, n_nodes=1)
 
 
 def as_planned(statement: Statement, plan: RunPlan, place: int) -> bool:
@@ -201,7 +212,7 @@ def as_planned(statement: Statement, plan: RunPlan, place: int) -> bool:
 
 def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) -> dict[str, Any]:
     """What the ledger's rows say about the run."""
-    epsilon = judge(merged(charges), statement.adjacency).epsilon(statement.delta) if charges else 0
+    epsilon = composed(statement, charges).epsilon if charges else 0.0
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     return {
         "rows": len(rows),
@@ -278,8 +289,10 @@ def _promise(statement: Statement) -> dict[str, Any]:
             "best_guess": account.best_guess,
             "final_model_epsilon": final.epsilon,
             "final_model_why": final.why,
+            # Where a person is the unit, all of its records are covered
             "several_records": [
-                {"records": size, "epsilon": epsilon} for size, epsilon in account.groups((2, 5))
+                {"records": size, "epsilon": epsilon}
+                for size, epsilon in (account.groups((2, 5)) if statement.unit == UNIT else ())
             ],
         },
         "releases": _listed(statement.charges.events(account.worst_node)),

@@ -199,6 +199,19 @@ def test_the_form_is_a_file_of_empty_answers(tmp_path: Path) -> None:
     assert read_organisation(tmp_path / "o.toml") == {}
 
 
+def test_a_person_as_the_unit(tmp_path: Path) -> None:
+    persons = {"adjacency": "add-remove", "records_per_person": 3}
+    terms = {"epsilon": 5.0, "delta": 1e-5, **persons}
+    home = finished(tmp_path, n=2, graph="path", rounds=2, privacy=terms)["m0"]
+    found = check(make(home, tmp_path / "pack"))
+    assert found.ok, [line for line in found.lines if not line.ok]
+    assert found.facts["privacy"]["unit"] == "one person with at most 3 records"
+    assert found.facts["privacy"]["epsilon"] == pytest.approx(5.0, rel=1e-4)
+    page = (tmp_path / "pack" / "evidence.html").read_text("utf-8")
+    assert "covered: the promise is for one person" in page
+    assert "one person with at most 3 records" in check(home / "state").lines[2].found
+
+
 # ---- simulations
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
