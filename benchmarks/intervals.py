@@ -277,7 +277,7 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
             12,
             privacy,
             2 * k,
-            prepare="whiten",
+            prepare="whitening",
             metrics=(),
             progress=False,
         )

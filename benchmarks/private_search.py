@@ -33,7 +33,7 @@ def model(seed: int, **settings: Any) -> Any:
 
 def measured(epsilon: float, seed: int, strengths: tuple[float, ...] = STRENGTHS) -> dict[str, Any]:
     """Accuracies of one repetition."""
-    data = tc.data.load_adult(split="official")
+    data = tc.data.load("adult", split="official")
     assert data.test is not None
     X, y, (tests, truth) = data.X, data.y, data.test
     fixed = {

@@ -20,6 +20,7 @@ COMMANDS = [
     ["predict"],
     ["evaluate"],
     ["coefficients"],
+    ["heterogeneity"],
     ["report"],
     ["algorithms"],
     ["datasets"],

@@ -81,6 +81,43 @@ def test_tables_are_marked_unless_public(home: Path, tools: Any) -> None:
     assert "Calibration" in public.stdout and "not private" not in public.stdout
 
 
+def test_private_measures_have_intervals_and_are_charged(
+    home: Path, tools: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    age = rng.integers(0, 100, 400) + rng.random(400).round(3)
+    visits = np.clip(np.round(age / 5 - 4), 0, 40).astype(int)
+    lines = [f"{a},{v},{'yes' if a > 50 else 'no'}" for a, v in zip(age, visits, strict=True)]
+    new, ledger = tmp_path / "new.csv", tmp_path / "ledger.db"
+    new.write_text("\n".join(["age,visits,ill", *lines]))
+    how = ("--private", "--epsilon", "8", "--seed", "0")
+    found = tools.answer(
+        "evaluate", home / "ill", new, *how, "--nodes", "4", "--ledger", ledger, "--dataset", "p"
+    )
+    accuracy = found["measures"]["accuracy"]
+    assert accuracy["low"] < accuracy["value"] < accuracy["high"] and found["records"] == 400
+    assert found["privacy"]["epsilon"] == pytest.approx(8.0, rel=1e-3)
+    spent = tools.answer("ledger", "show", ledger)
+    assert "p/held-out" in json.dumps(spent)
+    page = tmp_path / "page.html"
+    shown = tools.tacenda("evaluate", home / "visits", new, *how, "--report", page)
+    assert shown.exit_code == 0, shown.output
+    assert "RMSE" in shown.stdout and "Residuals" in shown.stdout and "no ledger" in shown.stdout
+    assert "released once with noise" in page.read_text()
+
+
+def test_private_evaluation_on_what_was_trained_on_is_refused(home: Path, tools: Any) -> None:
+    for given, words in (
+        ((home / "people.csv", "--private", "--epsilon", "1"), "never trained on"),
+        (("--private", "--epsilon", "1"), "DATA must name held-out records"),
+        ((home / "people.csv", "--private"), "--epsilon"),
+        ((home / "people.csv", "--epsilon", "1"), "--private"),
+        ((), "DATA"),
+    ):
+        wrong = tools.tacenda("evaluate", home / "ill", *given)
+        assert wrong.exit_code == 2 and words in wrong.stderr, (given, wrong.output)
+
+
 def test_predictions_have_ids_probabilities_and_bounds(home: Path, tools: Any) -> None:
     said = tools.answer("predict", home / "ill", "--data", home / "people.csv", "--id", "id")
     columns = said["predictions"]
@@ -102,6 +139,31 @@ def test_coefficients_on_the_screen_and_as_json(home: Path, tools: Any) -> None:
     found = tools.answer("coefficients", home / "visits", "--top", "1")
     assert len(found["coefficients"]) == 1 and found["coefficients"][0]["feature"] == "age"
     assert found["standard_errors"].startswith("The standard errors are")
+
+
+def test_intervals_are_asked_for_once_kept_and_shown(home: Path, tools: Any) -> None:
+    """The price is said first; the folder keeps what was paid for, and the report shows it."""
+    asked = tools.tacenda("coefficients", home / "ill", "--epsilon", "8", "--level", "0.9")
+    assert asked.exit_code == 0, asked.output
+    assert asked.stdout.index("This question costs epsilon 8") < asked.stdout.index("estimate")
+    assert "together at most epsilon 16" in asked.stdout
+    found = tools.answer("coefficients", home / "ill")
+    age = next(row for row in found["coefficients"] if row["feature"] == "age")
+    assert found["level"] == 0.9 and age["low"] < age["estimate"] < age["high"]
+    assert 0 < age["noise_error"] < age["standard_error"]
+    again = tools.tacenda("coefficients", home / "ill", "--epsilon", "8")
+    assert again.exit_code == 2 and "--again" in again.stderr
+    page = home / "intervals.html"
+    assert tools.tacenda("report", home / "ill", "--out", page).exit_code == 0
+    assert "Asking for the intervals cost epsilon 8" in page.read_text()
+
+
+def test_nodes_are_compared_for_a_price(home: Path, tools: Any) -> None:
+    shown = tools.tacenda("heterogeneity", home / "ill", "--epsilon", "4")
+    assert shown.exit_code == 0, shown.output
+    assert "This question costs epsilon 4" in shown.stdout and "degrees of freedom" in shown.stdout
+    found = tools.answer("heterogeneity", home / "ill", "--epsilon", "4")
+    assert found["degrees"] > 0 and found["privacy"]["epsilon"] == pytest.approx(4, rel=1e-2)
 
 
 def test_exported_models_are_read_too(home: Path, tools: Any) -> None:

@@ -40,7 +40,11 @@ def evaluated(folder: Path, terms: dict[str, Any] | None = None, **changes: Any)
         "absence": STOP,
         **changes,
     }
-    return Crowd(folder, small_contract(3, 2, **given), ledgers=folder / "ledgers")
+    contract = small_contract(3, 2, **given)
+    # As on real machines: a contract that was begun is not begun anew
+    real = {"rehearsal": False, "no_budget": True}
+    options = dict.fromkeys(contract.names, real)
+    return Crowd(folder, contract, ledgers=folder / "ledgers", options=options)
 
 
 def found(crowd: Crowd, name: str) -> dict[str, Any]:

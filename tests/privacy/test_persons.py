@@ -26,7 +26,7 @@ from privacy.test_sensitivity import (
 )
 from support import TUNED, make_block
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy.noise.persons import chosen_persons, kept_records, person_names, persons_over
+from tacenda.privacy.noise.persons import kept_records, person_names, persons_over
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
@@ -35,6 +35,7 @@ from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.queries import Queries
+from tacenda.problem.statistics import Statistic
 from tacenda.problem.store import DenseStore
 
 MOST = (2, 3)
@@ -356,7 +357,7 @@ def test_kept_records_are_drawn_evenly_over_the_places() -> None:
 def test_a_person_is_on_one_side_and_on_one_node() -> None:
     rng = np.random.default_rng(6)
     ids = person_names(rng.integers(0, 400, 3000))
-    held, node = chosen_persons(ids, 0.25, b"k", "held-out"), persons_over(ids, 7, b"k")
+    held, node = tc.data.held_out_by_coin(ids, 0.25, bytes(16)), persons_over(ids, 7, b"k")
     for side in (held, node):
         assert all(len(set(side[ids == who])) == 1 for who in np.unique(ids)[:100])
     assert 0.17 < np.mean([held[ids == who][0] for who in np.unique(ids)]) < 0.33
@@ -405,3 +406,116 @@ def test_a_cap_without_ids_and_a_person_on_two_nodes_are_refused() -> None:
     with pytest.raises(InputError, match="adjacency must be 'add-remove'"):
         tc.simulate(data, alone, "gossipgd", 2, tc.Privacy(1.0))
     tc.simulate(data, alone, "gossipgd", 2)  # without privacy nothing is promised to anybody
+
+
+def private(most: int, members: int, algorithm: Any, epsilon: float = 1.0) -> Any:
+    """The statement of a short run over four nodes, for persons with so many records and nodes."""
+    rng = np.random.default_rng(7)
+    parts, ids = [], []
+    for node in range(4):
+        x, y = random_records(rng, 30, 3, {"loss": "logistic"})
+        parts.append((x, y))
+        ids.append([f"{node}/{k // 3}" for k in range(30)])
+    data = tc.Problem(
+        parts,
+        classes=(-1, 1),
+        strength=0.1,
+        persons=ids,
+        records_per_person=most,
+        members_per_person=members,
+        public_sizes=30,
+    )
+    budget = tc.Privacy(epsilon, 1e-5, "add-remove")
+    return tc.simulate(data, tc.graph.ring(4), algorithm, 3, budget, seed=0).privacy
+
+
+@pytest.mark.parametrize("name", ["treegd", "cdpadmm", "dvp"])
+def test_a_person_on_two_nodes_keeps_the_budget_as_a_whole(name: str) -> None:
+    """Composed over any two nodes (`Statement.person`, written for single records) it is what was
+    asked for, whether noise is shared or not; and what it costs is one number."""
+    found = private(2, 2, TUNED[name])
+    assert found.epsilon == pytest.approx(1.0, rel=1e-4)
+    for pair in ([0, 1], [1, 3]):
+        assert found.person(pair) == pytest.approx(1.0, rel=1e-4)
+    alone = private(2, 1, TUNED[name])
+    assert alone.person([0, 1]) > 1.3  # noise for one node does not do for two
+    again = type(found).from_plain(found.to_plain())
+    assert again.epsilon == found.epsilon and again.unit == found.unit
+
+
+def test_words_say_for_whom() -> None:
+    one, person, both = (private(*case, TUNED["cdpadmm"]) for case in ((1, 1), (3, 1), (3, 2)))
+    assert (one.unit, one.for_whom) == ("one record of one node", "every single record")
+    assert person.unit == "one person with at most 3 records"
+    assert both.for_whom == "every person with at most 3 records at each of at most 2 nodes"
+    assert "every person with at most 3 records" in repr(person)
+    assert person.to_plain()["unit"] == person.unit
+    assert "at most 3 records" in person.curve().conditions[0]
+    from tacenda.report.account import Account
+    from tacenda.report.wording import promised
+
+    said = dict(promised(Account.of(person, {})))
+    assert said["For whom"].startswith("Every person with at most 3 records: one person with all")
+    assert "whether one person with at most 3 records was there" in said["In other words"]
+
+
+def test_the_final_models_bound_adds_up_over_a_persons_nodes() -> None:
+    method = tc.algorithms.TreeGD(noise="independent")
+    one, two = private(2, 1, method), private(2, 2, method)
+    assert one.hidden is not None and two.hidden is not None
+    assert two.final_model().epsilon <= two.epsilon
+    # sqrt(2) less noise is hidden by the other nodes, and two records move the mean twice as far
+    assert np.allclose(two.hidden.mu * 2, one.hidden.mu * math.sqrt(2), rtol=1e-6)
+
+
+def test_replace_one_holds_for_persons_with_exactly_k_records_only() -> None:
+    part = (np.array([[0.5], [0.6], [0.1], [0.2]]), np.array([0, 1, 0, 1]))
+    alone, budget = tc.graph.complete(1), tc.Privacy(5.0)
+    ids = ["a", "a", "b", "b"]
+    exact = tc.Problem([part], classes=(0, 1), persons=[ids], records_per_person=2)
+    assert exact.exactly and Facts.of(exact).counts_are_public
+    assert np.allclose(Facts.of(exact).gradient_sensitivity(), 2 * 2 / 4)
+    tc.simulate(exact, alone, "gossipgd", 2, budget, seed=0)
+    uneven = tc.Problem(
+        [part], classes=(0, 1), persons=[["a", "a", "b", "c"]], records_per_person=2, public_sizes=4
+    )
+    with pytest.raises(InputError, match="adjacency must be 'add-remove'"):
+        tc.simulate(uneven, alone, "gossipgd", 2, budget, seed=0)
+    with pytest.raises(UnsupportedError, match="as-published"):
+        tc.simulate(
+            exact, alone, "dpdda", 2, tc.Privacy.from_paper(epsilon=1.0, delta=1e-5), seed=0
+        )
+
+
+def test_hold_out_keeps_a_person_on_one_side() -> None:
+    data = tc.data.make_classification(300, 2, seed=0)
+    ids = np.random.default_rng(1).integers(0, 60, 300)
+    shards = tc.data.partition.by_person(data.X, data.y, ids, 3)
+    training, held = tc.data.hold_out(shards, 0.3, seed=0)
+    sides = [{str(i) for own in part.persons for i in own} for part in (training, held)]
+    assert not sides[0] & sides[1] and sides[0] | sides[1] == {str(i) for i in ids}
+    assert sum(len(y) for _, y in (*training, *held)) == 300
+
+
+@pytest.mark.parametrize("non_negative", [False, True])
+def test_a_statistics_sensitivity_is_a_persons(non_negative: bool) -> None:
+    """k times that of a record, whichever sign its entries have; k out and k in at right angles."""
+    not_below = non_negative
+
+    class Counts(Statistic):
+        name = "counts of a test"
+        length, norm, non_negative = 2, 1.5, not_below
+
+        def vectors(self, *_: Any) -> Any:
+            raise AssertionError("no record is asked here")
+
+    statistic = Counts()
+    constants = Constants.declared(loss="logistic")
+    for most in MOST:
+        for relation, factor in (
+            ("add-remove", 1.0),
+            ("replace-one", math.sqrt(2) if non_negative else 2.0),
+        ):
+            facts = Facts(np.array([9.0]), 2, constants, relation, records_per_person=most)
+            found = float(facts.statistic_sensitivity(statistic)[0])
+            assert most * factor * 1.5 <= found <= most * factor * 1.5 * (1 + 1e-6)

@@ -24,6 +24,7 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 NEEDED = (
     "tacenda/py.typed",
     "tacenda/node/templates/tacenda-node.service",
+    "tacenda/evidence/template/evidence.html.j2",
     "tacenda/report/template/report.html.j2",
     "tacenda/experiments/template/page.html.j2",
     "tacenda/data/schemas/adult.toml",

@@ -27,11 +27,13 @@ MODULES = (
     "evaluation",
     "evidence",
     "graph",
+    "inference",
     "planning",
     "problem.losses",
     "problem.regularisers",
     "report",
     "schedules",
+    "selection",
     "theory",
 )
 # What public functions return, and what is therefore looked up by its readers

@@ -109,8 +109,8 @@ class StatisticRelease(Algorithm):
             total = n * np.asarray(mean[0], float)
             return replace(s, x=x, total=total, noise=np.array([std]))
         own = unit * node.release(value / unit)
-        std = node.noise_multiplier * unit
-        rows = np.hstack([own, std**2]).astype(s.x.dtype, copy=False)
+        variance = (node.noise_multiplier * unit) ** 2
+        rows = np.hstack([own, variance]).astype(s.x.dtype, copy=False)
         both = np.asarray(node.average(rows)[0], float)
         noise = math.sqrt(max(float(both[-1]) * n, 0.0))
         kept = own if len(own) == n else None

@@ -22,7 +22,7 @@ def evaluate(
         typer.Argument(
             help="A CSV or Parquet file with the model's columns and the label, a LIBSVM file, "
             "or a named data set (its test part, where it has one). With --private it may be left "
-            "out: the records that `tacenda fit --test-fraction` set aside are taken."
+            "out: the records that `tacenda fit --set data.test_fraction=0.2` set aside are taken."
         ),
     ] = None,
     run: Run = None,

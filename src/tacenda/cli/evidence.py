@@ -27,8 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help=(
         "What a data-protection officer signs and an auditor checks. `tacenda evidence RUN -o "
-        "FOLDER` writes a pack about a finished run, `tacenda evidence check FOLDER` computes every "
-        "number of it again."
+        "FOLDER` writes a pack about a finished run, `tacenda evidence check FOLDER` computes "
+        "every number of it again."
     ),
 )
 
@@ -68,7 +68,7 @@ def make(
     else:
         for line in found.lines:
             if not line.ok:
-                print(f"DIFFERENT  {line.what}: {line.found}")
+                print(_shown(f"DIFFERENT  {line.what}: {line.found}"))
         marked = " It is a SIMULATION and no evidence about real data." if _simulated(found) else ""
         print(
             f"{folder}: open evidence.html to read, print and sign.{marked}\n"
@@ -115,9 +115,9 @@ def check_command(
         show.as_json(found.to_plain())
         raise typer.Exit(0 if found.ok else 1)
     for line in found.lines:
-        print(f"{'ok        ' if line.ok else 'DIFFERENT '} {line.what}: {line.found}")
+        print(_shown(f"{'ok        ' if line.ok else 'DIFFERENT '} {line.what}: {line.found}"))
     for text in found.facts.get("who_may_rely_on_what", ()):
-        print(f"rely       {text}")
+        print(_shown(f"rely       {text}"))
     print("Not proved by this:")
     for text in found.not_proved:
         print(f"  - {text}")
@@ -174,6 +174,11 @@ def form(
         raise InputError(f"{output} exists already; choose another name with -o.")
     write_text(output, organisation_form())
     print(f"{output}: fill it in, and give it to `tacenda evidence RUN --organisation {output}`.")
+
+
+def _shown(text: str) -> str:
+    """Words of a file that anybody may have written, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _simulated(found: Any) -> bool:

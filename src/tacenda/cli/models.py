@@ -213,7 +213,7 @@ def private_records(model: Model, data: str | None, label: str | None) -> tuple[
         if not aside:
             raise InputError(
                 "DATA must name held-out records: the run set none aside (tacenda fit "
-                "--test-fraction 0.2 does, before training)."
+                "--set data.test_fraction=0.2 does, before training)."
             )
         from tacenda.config.private_run import private_run
 
@@ -224,7 +224,7 @@ def private_records(model: Model, data: str | None, label: str | None) -> tuple[
         remedy = (
             "leave DATA out to take the records that the run set aside."
             if aside
-            else "hold records out before training (tacenda fit --test-fraction 0.2)."
+            else "hold records out before training (tacenda fit --set data.test_fraction=0.2)."
         )
         raise InputError(
             f"DATA must hold records that were never trained on, and {data} is what {model.name} "
@@ -258,18 +258,19 @@ def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tupl
             sparse.hstack([rows, one]).tocsr() if sparse.issparse(rows) else np.hstack([rows, one])
         )
         weights = np.column_stack([weights, model.intercept])
+    bounds: list[float] | None = None
     several = model.classes is not None and len(model.classes) > 2
     if model.classes is None:
-        loss, bounds = "squared", (units.low, units.high)
-        if bounds[0] is None or bounds[1] is None:
+        loss = "squared"
+        if units.low is None or units.high is None:
             raise InputError(
                 f"{model.name} declares no bounds of its label, which a private evaluation needs; "
                 "give low and high under [label] of the schema."
             )
-        bounds = tuple((end - units.centre) / units.reach for end in bounds)
+        bounds = [(end - units.centre) / units.reach for end in (units.low, units.high)]
         labels = (np.asarray(labels, float) - units.centre) / units.reach
     else:
-        loss, bounds = ("multinomial" if several else "logistic"), None
+        loss = "multinomial" if several else "logistic"
         if not model.probabilities:
             loss = "multiclass-hinge" if several else "hinge"
     problem = Problem(

@@ -1,5 +1,5 @@
-"""`tacenda predict` and `tacenda coefficients`: what a released model says, at no cost; and what its
-records are asked besides, for intervals and for `tacenda heterogeneity`, which is charged."""
+"""`tacenda predict` and `tacenda coefficients`: what a released model says, at no cost; and what
+its records are asked besides, for intervals and for `tacenda heterogeneity`, which is charged."""
 
 from __future__ import annotations
 

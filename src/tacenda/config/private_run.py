@@ -3,6 +3,7 @@ the records, held by their nodes, as a `Problem`."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import warnings
 from dataclasses import dataclass, replace
@@ -216,9 +217,10 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
     if dataset.persons is None:
         test, kept = split_positions(dataset.n_records, fraction, seed)
     else:
-        from tacenda.data.partition import held_out_persons
+        from tacenda.data.holding_out import held_out_by_coin
 
-        held = held_out_persons(dataset.persons, fraction, f"split {seed}".encode())
+        key = hashlib.sha256(f"test part {seed}".encode()).digest()
+        held = held_out_by_coin(dataset.persons, fraction, key)
         test, kept = np.flatnonzero(held), np.flatnonzero(~held)
     nodes = None if dataset.nodes is None else dataset.nodes[kept]
     return replace(

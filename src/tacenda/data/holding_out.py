@@ -11,6 +11,7 @@ evaluation the held-out ones, and every record is covered by the larger of the t
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ from tacenda._types import Flags, Ints
 from tacenda.checks import between, whole
 from tacenda.data.partition import Shards
 from tacenda.errors import InputError
+from tacenda.privacy.noise.persons import person_names
 
 
 def held_out_positions(records: int, share: float, seed: int | None = None) -> Ints:
@@ -83,8 +85,9 @@ def held_out_by_coin(names: Iterable[bytes | str], share: float, key: bytes) -> 
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.data.held_out_by_coin(["a", "b", "a"], 0.5, b"sixteen bytes!!!").tolist()
-    [True, False, True]
+    >>> coins = tc.data.held_out_by_coin(["a", "b", "a"], 0.5, b"sixteen bytes!!!")
+    >>> len(coins), bool(coins[0] == coins[2])
+    (3, True)
     """
     share = between("share", share, 0.0, 1.0)
     if len(key) < 16:
@@ -108,7 +111,8 @@ def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards
     shards : Shards, or list of (X_i, y_i)
         The records of each node.
     share : float
-        Public share that is held out, above 0 and below 1: round(share * m) of m records.
+        Public share that is held out, above 0 and below 1: round(share * m) of m records. Where the
+        shards say whose the records are (`Shards.persons`), each person's own chance.
     seed : int or None, default=None
         Of the draw; None draws from the system, which real data needs.
 
@@ -136,12 +140,32 @@ def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards
     parts = list(shards.values()) if isinstance(shards, dict) else list(shards)
     labels = list(shards) if isinstance(shards, dict) else getattr(shards, "labels", None)
     kind = getattr(shards, "kind", None)
+    persons = getattr(shards, "persons", None)
+    key = secrets.token_bytes(32) if seed is None else _seed_key(seed)
+    ids: tuple[list[Any], list[Any]] = ([], [])
     sides: tuple[list[Any], list[Any]] = ([], [])
     for k, (rows, answers) in enumerate(parts):
         count = len(answers)
-        own = None if seed is None else int(np.random.SeedSequence([seed, k]).generate_state(1)[0])
-        held = np.zeros(count, bool)
-        held[held_out_positions(count, share, own)] = True
-        for side, chosen in zip(sides, (~held, held), strict=True):
+        if persons is not None:  # all of a person's records on one side, on every node
+            held = held_out_by_coin(person_names(persons[k]), share, key)
+        else:
+            own = None if seed is None else _state(seed, k)
+            held = np.zeros(count, bool)
+            held[held_out_positions(count, share, own)] = True
+        for side, who, chosen in zip(sides, ids, (~held, held), strict=True):
             side.append((rows[np.flatnonzero(chosen)], np.asarray(answers)[chosen]))
-    return Shards(sides[0], labels, kind), Shards(sides[1], labels, kind)
+            who.append(None if persons is None else np.asarray(persons[k])[chosen])
+    training, others = (
+        Shards(side, labels, kind, None if persons is None else who)
+        for side, who in zip(sides, ids, strict=True)
+    )
+    return training, others
+
+
+def _state(seed: int, node: int) -> int:
+    return int(np.random.SeedSequence([seed, node]).generate_state(1)[0])
+
+
+def _seed_key(seed: int) -> bytes:
+    """A key for coins that anybody with the seed can toss again."""
+    return hashlib.sha256(f"held out {whole('seed', seed)}".encode()).digest()

@@ -18,7 +18,7 @@ from tacenda.checks import between, one_of, positive, whole
 from tacenda.data.features import is_sparse
 from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
-from tacenda.privacy.noise.persons import PUBLIC_KEY, chosen_persons, person_names, persons_over
+from tacenda.privacy.noise.persons import PUBLIC_KEY, person_names, persons_over
 from tacenda.words import counted
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "by_sizes",
     "describe",
     "even",
-    "held_out_persons",
     "plot",
 ]
 
@@ -222,42 +221,6 @@ def by_person(X: Any, y: ArrayLike, persons: ArrayLike, n: int, key: bytes | Non
     shards = _cut("person", X, labels, sizes, order)
     shards.persons = np.split(ids[order], np.cumsum(sizes)[:-1])
     return shards
-
-
-def held_out_persons(persons: ArrayLike, share: float, key: bytes | None = None) -> Array:
-    """Draw which persons are held out, each by a coin of its own.
-
-    The coin is a keyed hash of the id and nothing else: all records of a person are on one side,
-    for ever, and one person more or less moves no other.
-
-    Parameters
-    ----------
-    persons : array_like
-        Ids, texts or whole numbers, shape (records,).
-    share : float
-        Chance of each person to be held out, from 0 to 1; public.
-    key : bytes or None, default=None
-        Secret key of the draw; None takes a public one, as a simulation may.
-
-    Returns
-    -------
-    ndarray of bool
-        Whether each record is held out, shape (records,).
-
-    Raises
-    ------
-    InputError
-        If a record has no id, or the share is out of range.
-
-    Examples
-    --------
-    >>> import tacenda as tc
-    >>> held = tc.data.partition.held_out_persons(["a", "b", "a", "c"], 0.5)
-    >>> bool(held[0] == held[2])
-    True
-    """
-    ids = person_names(persons)
-    return chosen_persons(ids, share, PUBLIC_KEY if key is None else key, "held-out")
 
 
 def by_column(X: Any, y: ArrayLike, labels: ArrayLike, persons: ArrayLike | None = None) -> Shards:

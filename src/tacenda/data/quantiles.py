@@ -31,7 +31,7 @@ from tacenda.data.encoding import column_numbers
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
-from tacenda.errors import InputError, LedgerWarning, PrivacyError
+from tacenda.errors import InputError, LedgerWarning, PrivacyError, UnsupportedError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events, Gaussian, Pure
@@ -188,6 +188,12 @@ def private_bounds(
     (True, 0.4, 1.6)
     """
     checks.between("share", share, 0.0, 1.0)
+    if schema.person is not None:
+        raise UnsupportedError(
+            f"private_bounds is about single records, and the schema names persons "
+            f"({schema.person!r}), who may have several; declare bounds from public knowledge, or "
+            "leave person out of the schema that is given here."
+        )
     parts = _wanted(schema, columns)
     ranges = dict(within or {})
     strangers = [name for name in ranges if name not in parts]

@@ -37,7 +37,9 @@ from tacenda.inference.result import Inference
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
+from tacenda.privacy.noise.persons import PUBLIC_KEY, person_names, persons_over
 from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import UNIT
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.closing import EXACT
@@ -69,7 +71,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """
 
     # X, y, nodes and the rest reach `fit` through pipelines and searches without asking
-    __metadata_request__fit = {"nodes": True, "public": True, "init": True}  # noqa: RUF012
+    __metadata_request__fit = {  # noqa: RUF012
+        **dict.fromkeys(("nodes", "public", "init", "groups", "records_per_person"), True)
+    }
 
     _sklearn_name: str
     _fill = FILL
@@ -87,14 +91,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         weights: Any = None,
         weight_bound: float = 1.0,
         start: Any = None,
+        groups: Any = None,
         **extra: Any,
     ) -> Self:
         """Run on rows X that are scaled already, as are those of the public sample and the start.
 
-        weights (N,): from 0 to weight_bound.
+        weights (N,): from 0 to weight_bound. groups (N,): ids of the persons behind the records.
         """
         if self.epsilon is not None and in_a_search():
             warn_of_search(self.epsilon, self.ledger, self.dataset)
+        if groups is not None:
+            ids, nodes = self._persons(groups, len(y), nodes)
+            parts = place(X, ids, nodes, self.n_nodes, self.graph)[0]
+            extra["persons"] = [own for _, own in parts]
         self._check_split(nodes)
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
         problem = Problem(
@@ -155,6 +164,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         found: Arrangement = copy.fit(X, y, **how)
         del copy._run
         return found
+
+    def _persons(self, groups: Any, count: int, nodes: Any) -> tuple[Array, Any]:
+        """(ids (N,), nodes (N,)): where no nodes are given, all records of a person go to one, by a
+        draw that looks at the id alone."""
+        ids = person_names(groups, "groups")
+        if len(ids) != count:
+            raise InputError(f"groups must hold one id per record ({count}), not {len(ids)}.")
+        if nodes is not None:
+            return ids, nodes
+        if self.n_nodes is None:
+            raise InputError(
+                "n_nodes must be given with groups, or nodes to fit: by default it follows from "
+                "the number of records, which is private where persons have several."
+            )
+        return ids, persons_over(ids, checks.whole("n_nodes", self.n_nodes, least=1), PUBLIC_KEY)
 
     def _check_split(self, nodes: Any) -> None:
         """Refuse an even split where it would break the guarantee."""
@@ -434,7 +458,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             f"{sizes[0].upper()}{sizes[1:]}, the network and all settings are public, "
             "and were not chosen by looking at the records.",
             "A person counts as one record of one node; "
-            "several records of one person weaken the guarantee.",
+            "several records of one person weaken the guarantee."
+            if result.privacy.unit == UNIT
+            else f"The guarantee is for {result.privacy.for_whom}; records beyond that were left "
+            "out by a random draw.",
             "The fit was simulated in one process: the person who ran it saw all records; "
             "the guarantee is about the messages and the model.",
             "history_ and any score on training data are computed without noise, "

@@ -67,6 +67,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         public: Any = None,
         sample_weight: Any = None,
         init: Any = None,
+        groups: Any = None,
+        records_per_person: int = 1,
     ) -> Self:
         """Fit the model, with the privacy that `epsilon` and `delta` state.
 
@@ -87,6 +89,12 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             Where the fit starts, in the units of the features: a model that is public, or whose
             privacy was paid for elsewhere. Nothing is charged for it, so never pass a model that
             was fitted on private records without privacy; this cannot be detected.
+        groups : array-like of shape (n_samples,), default=None
+            Ids of the persons behind the records. The guarantee is then for a person, all of whose
+            records are on one node; without `nodes` they are spread over `n_nodes` by person.
+        records_per_person : int, default=1
+            So many records of each person are kept, drawn at random. Above 1 it goes with
+            adjacency="add-remove" and public_sizes.
 
         Returns
         -------
@@ -117,6 +125,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             self._start(init, scaling, len(known) if len(known) > 2 else 1),
             clip_norm=None if self.epsilon is None else self.clip_norm,
             classes=range(len(known)),
+            groups=groups,
+            records_per_person=records_per_person,
         )
 
     def _weights(self, sample_weight: Any, codes: Ints) -> tuple[Any, float]:

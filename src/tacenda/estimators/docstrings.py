@@ -24,7 +24,7 @@ PARAMETERS = {
         Share of the l1 part of the penalty: 1 is the lasso, 0 is ridge.""",
     "threshold": """float, default=0.5
         The residual, in units of half the target range, beyond which the loss is linear.""",
-    "periods": """sequence of float, default=(1.0, 2.0, 3.0, 4.0, 5.0)
+    "periods": """sequence of float, default=(1,2,3,4,5)
         The end of each period, rising and above 0, declared from public knowledge in the unit of
         the times. The first begins at 0; what happens after the last is not looked at.""",
     "quantile": """float, default=0.5
@@ -162,14 +162,22 @@ _OF_CLASSES = {
     "node": "n_outputs, n_features",
     "rest": ", n_outputs",
 }
+_OF_ROWS = {
+    "coef": "(n_features,)",
+    "intercept": "ndarray of shape (n_rows,)",
+    "node": "n_features",
+    "rest": ", n_rows",
+}
 _OF_TARGETS = {"coef": "(n_features,)", "intercept": "float", "node": "n_features", "rest": ","}
 
 
 def documented(kind: Class) -> Class:
     """Fill `{parameters}`, `{attributes}` and `{guarantee}` in the docstring of an estimator."""
     classifier = "classes" in inspect.signature(kind).parameters
-    shapes = _OF_CLASSES if classifier else _OF_TARGETS
-    left_out = {"path_"} if classifier else {"classes_"}
+    stacked = getattr(kind, "_stacked", False)  # several rows of each record, a constant each
+    shapes = _OF_ROWS if stacked else (_OF_CLASSES if classifier else _OF_TARGETS)
+    left_out = {"path_"} if classifier or stacked else set()
+    left_out |= set() if classifier else {"classes_"}
     if not getattr(kind, "_leaves_zeros", False):
         left_out.add("selection_strength_")
     given = inspect.signature(kind).parameters

@@ -146,7 +146,7 @@ class PrivateDiscreteHazard(StackedModel):
 
     def __init__(
         self,
-        periods: Sequence[float] = (1.0, 2.0, 3.0, 4.0, 5.0),
+        periods: Sequence[float] = (1, 2, 3, 4, 5),
         epsilon: float | None = 1.0,
         delta: float = 1e-5,
         *,

@@ -106,6 +106,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         public: Any = None,
         sample_weight: Any = None,
         init: Any = None,
+        groups: Any = None,
+        records_per_person: int = 1,
     ) -> Self:
         """Fit the model, with the privacy that `epsilon` and `delta` state.
 
@@ -126,6 +128,12 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             Where the fit starts, in the units of the features: a model that is public, or whose
             privacy was paid for elsewhere. Nothing is charged for it, so never pass a model that
             was fitted on private records without privacy; this cannot be detected.
+        groups : array-like of shape (n_samples,), default=None
+            Ids of the persons behind the records. The guarantee is then for a person, all of whose
+            records are on one node; without `nodes` they are spread over `n_nodes` by person.
+        records_per_person : int, default=1
+            So many records of each person are kept, drawn at random. Above 1 it goes with
+            adjacency="add-remove" and public_sizes.
 
         Returns
         -------
@@ -150,6 +158,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             *self._sample_weights(sample_weight, len(targets)),
             self._start(init, scaling, 1),
             clip_norm=None if self.epsilon is None else clip_norm,
+            groups=groups,
+            records_per_person=records_per_person,
         )
 
     def _declare_targets(self) -> None:

@@ -20,10 +20,12 @@ from tacenda import checks
 from tacenda._types import Array, Floats, Ints
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.data.holding_out import held_out_by_coin, held_out_positions
 from tacenda.errors import InputError, PrivacyError
 from tacenda.estimators.base import Arrangement
 from tacenda.estimators.classifiers import _PrivateClassifier
 from tacenda.estimators.regressors import _PrivateRegressor, released_form
+from tacenda.evaluation.private_run import held_out_account
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.secrets.ledger import Charges
@@ -34,7 +36,6 @@ from tacenda.problem.facts import Facts
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.runtime.spec import RunSpec
-from tacenda.selection.budget import ways_to_search
 from tacenda.selection.scores import CLASSIFIERS, REGRESSORS, CandidateScores
 from tacenda.words import counted
 
@@ -155,11 +156,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     n_trainings_ : int
         How many trainings were charged: one for each candidate, or for all strengths of a
         regression from released moments together.
-    ways_ : list of Way
-        How the budget might have been spent on these trainings, the one that leaves each training
-        most first. The trainings here are composed: their messages are seen.
+    scoring_ : str
+        Name of the score.
     n_features_in_ : int
         Number of features seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features; only where X was a frame whose column names are all strings.
     conditions_ : list of str
         What the guarantee rests on, in sentences.
 
@@ -328,7 +330,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         alone = all(isinstance(t.arranged.settings["algorithm"], MomentRegression) for t in found)
         if len(groups) < len(candidates) and not alone:
             found = self._priced(self._groups(candidates, free=False), candidates, part, seeds)
-        self.ways_ = ways_to_search(len(found), self.epsilon, self.delta)
         return found
 
     @staticmethod
@@ -413,7 +414,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(model, "predict_proba"):
             allowed = tuple(a for a in allowed if a not in ("neg_log_loss", "neg_brier_score"))
         scoring = allowed[0] if self.scoring is None else self.scoring
-        return _Reader(arranged, checks.one_of("scoring", scoring, allowed))
+        checks.one_of("scoring", scoring, allowed)
+        # Refuses records that the ledger knows as trained on, before anything is spent
+        account = (
+            None
+            if self.ledger is None
+            else held_out_account(self.ledger, arranged.problem, self.dataset)
+        )
+        return _Reader(arranged, scoring, account)
 
     # ---- what was released
     def _keep(
@@ -431,7 +439,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.n_trainings_ = len(trainings)
         self.best_index_, self.best_params_ = best, candidates[best]
-        self.best_score_, self.scorer_ = float(scores[best]), reader.scoring
+        self.best_score_, self.scoring_ = float(scores[best]), reader.scoring
         order = np.argsort(-scores)
         ranks = np.empty(len(scores), int)
         ranks[order] = np.arange(1, len(scores) + 1)
@@ -558,13 +566,18 @@ class _Reader:
 
     arranged: Arrangement
     scoring: str
+    account: str | None  # of these records in the ledger
 
     def asked(self, candidates: list[Any], seed: int | None, search: PrivateSearchCV) -> RunResult:
         """One private statistic: the sums of all candidates' scores."""
         arranged, model = self.arranged, self.arranged.estimator
         outputs = arranged.problem.n_outputs
         weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
-        asked = CandidateScores(tuple(tuple(w.reshape(-1).tolist()) for w in weights), self.scoring)
+        asked = CandidateScores(
+            tuple(tuple(w.reshape(-1).tolist()) for w in weights),
+            self.scoring,
+            float(arranged.scaling.constant or 0.0),
+        )
         coalition, n = search.estimator.coalition, arranged.topology.n
         masked = coalition is not None and n > coalition + 1
         return simulate(
@@ -577,7 +590,7 @@ class _Reader:
             progress=False,
             metrics=(),
             ledger=search.ledger,
-            dataset=None if search.dataset is None else f"{search.dataset}/held-out",
+            dataset=self.account,
         )
 
     def scores(self, result: RunResult, size: float) -> tuple[Floats, float]:
@@ -596,22 +609,14 @@ class _Reader:
 def held_out_records(
     nodes: Any, count: int, share: float, adjacency: str, source: np.random.Generator
 ) -> Array:
-    """(count,) whether each record is held out, drawn without a look at any record.
-
-    replace-one: exactly round(share m) of a holder's m records, at least one and not all, so that
-    sizes stay public. add-remove: each record by a coin of its own.
-    """
+    """(count,) whether each record is held out, drawn without a look at any record: so many of
+    each holder's, or under add-remove each by a coin of its own."""
     if adjacency == "add-remove":
-        return source.random(count) < share
+        return held_out_by_coin(map(str, range(count)), share, source.bytes(32))
     away = np.zeros(count, bool)
     for own in [np.arange(count)] if nodes is None else _positions(nodes):
-        if len(own) < 2:
-            raise InputError(
-                f"nodes must have at least 2 records each for a search, not {len(own)}: one to "
-                "train on and one to hold out."
-            )
-        number = min(max(round(share * len(own)), 1), len(own) - 1)
-        away[source.choice(own, number, replace=False)] = True
+        seed = int(source.integers(2**62))
+        away[own[held_out_positions(len(own), share, seed)]] = True
     return away
 
 

@@ -30,6 +30,7 @@ class StackedModel(PrivateLinearModel):
 
     _fill = NEVER_SHORTENED
     fit_intercept = True
+    _stacked = True
     _rows_each: int
 
     def _fit_stacked(

@@ -300,7 +300,7 @@ def coefficient_table(
     return CoefficientTable((*rows, *last), errors, tuple(notes), units, level)
 
 
-def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, float | None]]:
+def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, Any]]:
     """The fields of each row that an inference tells; only the first rows are hypotheses, and an
     intercept behind them is none."""
     low, high = inference.interval()

@@ -182,7 +182,7 @@ class PrivateEvaluation:
         n, known = _size(self)
         found = []
         for k, name in enumerate(self.class_names):
-            row = {"class": name}
+            row: dict[str, Any] = {"class": name}
             right, var = cells[k, k], std**2 * size[k, k]
             own, column = cells[k].sum(), cells[:, k].sum()
             of_all = std**2 * size[k].sum()
@@ -285,7 +285,8 @@ class PrivateEvaluation:
             lines[-1] += f" {p.delta:g} ({p.adjacency})."
         return "\n".join(lines)
 
-    __str__ = text.fget  # type: ignore[assignment]
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"PrivateEvaluation({', '.join(self.measures)}; records={self.records})"
@@ -599,7 +600,7 @@ def _r2(
     noise += _size_noise(e) * (parts["label_square"] / n + 2 * abs(middle)) ** 2 / n**2
     widest = (1 + min(abs(middle), 1.0)) ** 2
     std = math.sqrt(max(widest * spread - spread**2, 0.0) / n + noise)
-    if spread <= max(2 * z * math.sqrt(noise), 1e-12):
+    if spread <= max(intervals.FAR * math.sqrt(noise), 1e-12):
         return PrivateMeasure("r2", 0.0, -1.0, 1.0, NOTHING_KNOWN)
     unit = (s.reach / half) ** 2
     q, low, high = (float(x) * unit for x in squares)
@@ -659,7 +660,7 @@ def _slope(
     # A noisy number of records moves each of these means by at most its own size
     sizes = _size_noise(e) / n**2
     below, above = below + 9 * sizes, above / n**2 + 9 * sizes
-    if spread <= max(2 * z * math.sqrt(below), 1e-12):
+    if spread <= max(intervals.FAR * math.sqrt(below), 1e-12):
         return unknown
     slope = together / spread
     square = float(squares.high) * (2 * s.reach / (s.high - s.low)) ** 2

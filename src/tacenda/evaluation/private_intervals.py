@@ -23,6 +23,10 @@ from scipy.special import expit, logit, ndtri
 from tacenda import checks
 from tacenda._types import Floats
 
+# Standard deviations of noise that a whole must be above 0, where noise enters to first order only:
+# with fewer, those that pass by luck would not hold as often as they say
+FAR = 6.0
+
 
 class Estimate(NamedTuple):
     """value, and the ends low and high of its interval; arrays of one shape."""
@@ -195,7 +199,7 @@ def roc_auc(counts: Any, level: float, std: float) -> tuple[Estimate, Floats]:
     bins = counts.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         # Told from 0 with room to spare: the noise enters to first order only
-        known = (sizes[..., 0] > np.maximum(1.0, 4 * std * np.sqrt(bins))).all(axis=-1)
+        known = (sizes[..., 0] > np.maximum(1.0, FAR * std * np.sqrt(bins))).all(axis=-1)
         p0, p1 = np.moveaxis(counts / sizes, -2, 0)
         below = np.cumsum(p0, axis=-1) - p0 / 2  # of class 0, seen from a bin
         above = np.cumsum(p1[..., ::-1], axis=-1)[..., ::-1] - p1 / 2

@@ -200,7 +200,7 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
             if one.share >= SAME:
                 raise InputError(
                     f"held_out must hold records that were never trained on: {said}. Hold records "
-                    "out before training (tacenda.data.hold_out, --held-out), and evaluate on them."
+                    "out before training (tacenda.data.hold_out), and evaluate on them."
                 )
             warnings.warn(f"{said}.", LedgerWarning, stacklevel=3)
         known = [n.name for n in near if n.name.endswith(HELD_OUT)]

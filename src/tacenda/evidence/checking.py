@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from tacenda.node.model_certificate import (
     weights_of,
 )
 from tacenda.node.run_plan import make_plan
+from tacenda.node.signed_statement import SignedStatement
 from tacenda.node.state.spending import is_evaluation_of, is_run_of
 from tacenda.privacy.accounting.events import merged
 from tacenda.privacy.accounting.judge import judge
@@ -187,38 +189,33 @@ def check(
 
 # ---- a model's file
 def _check_model(path: Path, contract: Contract | None, keys: Mapping[str, str]) -> Checked:
-    body = check_certificate_or_line(path, contract, keys)
-    if isinstance(body, Line):
-        return Checked(str(path), [body], {}, list(MODEL_LIMITS))
-    p, run = body["privacy"], body["run"]
-    lines = [
-        Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
-        Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
-        Line(
-            "epsilon",
-            True,
-            f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the charges; "
-            f"{p['unit']}, {p['relation']}, against {against(p['coalition'])}",
-        ),
-    ]
-    if contract is not None:
-        lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
-    elif run is not None:
-        lines.append(Line("contract", True, f"said to be {run['contract']}; none was given"))
-    limits = MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS
+    limits = list(MODEL_LIMITS[1:] if contract is not None or keys else MODEL_LIMITS)
+    try:
+        body = check_certificate(path, contract=contract, keys=keys)
+        p, run = body["privacy"], body["run"]
+        lines = [
+            Line("signature", True, f"{body['member']} signed it at {body['issued_at']}"),
+            Line("weights", True, f"unchanged since then ({body['model']['digest'][:16]})"),
+            Line(
+                "epsilon",
+                True,
+                f"{_number(p['epsilon'])} at delta {p['delta']:g}, composed again from the "
+                f"charges; {p['unit']}, {p['relation']}, against {against(p['coalition'])}",
+            ),
+        ]
+        if contract is not None:
+            lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
+        elif run is not None:
+            said = f"said to be {run['contract']}; none was given to compare with"
+            lines.append(Line("contract", True, said))
+    except _DAMAGE as wrong:
+        if isinstance(wrong, InputError):
+            raise
+        what = str(wrong) if isinstance(wrong, TacendaError) else "it is not whole."
+        return Checked(str(path), [Line("certificate", False, what)], {}, limits)
     facts = {**p, "member": body["member"], "signing_key": body["signing_key"], "run": run}
     words = {"who_may_rely_on_what": body["who_may_rely_on_what"]}
-    return Checked(str(path), lines, {**facts, **words}, list(limits))
-
-
-def check_certificate_or_line(
-    path: Path, contract: Contract | None, keys: Mapping[str, str]
-) -> dict[str, Any] | Line:
-    """The certificate's body, or the check that failed."""
-    try:
-        return check_certificate(path, contract=contract, keys=keys)
-    except StateError as wrong:
-        return Line("certificate", False, str(wrong))
+    return Checked(str(path), lines, {**facts, **words}, limits)
 
 
 # ---- a pack
@@ -237,6 +234,11 @@ class _Pack:
         self.simulated = (folder / SIMULATED).is_file()
         self.values: dict[str, Any] = {}
         self.packed: dict[str, Any] = {}
+
+    @cached_property
+    def _agreed(self) -> tuple[Contract, SignedStatement]:
+        """The contract and the statement, whose signature and figures hold."""
+        return signed_statement(self.folder)
 
     def checked(self) -> Checked:
         steps: list[tuple[str, Callable[[], str]]] = [
@@ -329,7 +331,7 @@ class _Pack:
 
     def _seal(self) -> str:
         body, signature = self._manifest()
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         member = str(body["member"])
         if member != signed.member:
             raise StateError(
@@ -368,7 +370,7 @@ class _Pack:
 
     # -- numbers
     def _statement(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         privacy, terms = signed.statement, contract.privacy
         if privacy.mode != "sound":
             raise StateError(f"the statement is in the mode {privacy.mode!r}, not sound.")
@@ -384,7 +386,7 @@ class _Pack:
         )
 
     def _ledger(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         charges = booked(self.folder, contract, signed.member, is_run_of)
         if not same_charges(signed.statement, charges):
             made, held = len(signed.statement.charges), sum(count for _, count in charges)
@@ -395,7 +397,7 @@ class _Pack:
         return f"{sum(count for _, count in charges)} releases, the same as in the statement"
 
     def _booked(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         s = signed.statement
         charges = merged(booked(self.folder, contract, signed.member, is_run_of))
         epsilon = judge(charges, s.adjacency).epsilon(s.delta) if charges else 0.0
@@ -407,7 +409,7 @@ class _Pack:
         return f"{epsilon:.6g}, composed by the accountant {s.accountant}"
 
     def _planned(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         plan = make_plan(contract)
         if as_planned(signed.statement, plan, contract.position(signed.member)):
             planned = planned_epsilon(plan, signed.member)
@@ -417,7 +419,7 @@ class _Pack:
         raise StateError("a release has less noise, or is one more, than the contract's plan has.")
 
     def _promised(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         found, agreed = signed.statement.epsilon, contract.privacy.epsilon
         if not found <= agreed * (1 + 1e-4):  # the width of the accountants' grids
             raise StateError(f"epsilon {found:.6g} is more than the contract's {agreed:g}.")
@@ -432,7 +434,7 @@ class _Pack:
         return "the one whose hash the members signed"
 
     def _model(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         values = read_json(self.folder / CERTIFICATE)
         body = values["body"]
         key = contract.member(signed.member).signing_key
@@ -453,7 +455,7 @@ class _Pack:
         return f"certificate of {body['model']['digest'][:16]}, signed by {signed.member}"
 
     def _evaluation(self) -> str:
-        contract, signed = signed_statement(self.folder)
+        contract, signed = self._agreed
         found = released_evaluation(self.folder, contract, signed)
         if found is None:
             agreed = "has one, and it was not made" if contract.evaluation else "has none"

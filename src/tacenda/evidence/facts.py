@@ -209,7 +209,9 @@ def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) 
         "epsilon": epsilon,
         "accounts": sorted({str(row["dataset"]) for row in rows if row["dataset"]}),
         "budgets": [
-            json.loads(row["body"]) for row in rows if row["kind"] == "budget" and row["body"]
+            {"account": row["dataset"], **json.loads(row["body"])}
+            for row in rows
+            if row["kind"] == "budget"
         ],
     }
 
@@ -310,7 +312,11 @@ def _differences(wanted: Any, found: Any, path: str) -> Iterator[tuple[str, Any,
     elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
         for k, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from _differences(one, other, f"{path}[{k}]")
-    elif isinstance(wanted, float) and isinstance(found, (int, float)) and found is not True:
+    elif (
+        isinstance(wanted, float)
+        and isinstance(found, (int, float))
+        and not isinstance(found, bool)
+    ):
         if not math.isclose(wanted, found, rel_tol=GRID):
             yield path, wanted, found
     elif type(wanted) is not type(found) or wanted != found:

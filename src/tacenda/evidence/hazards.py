@@ -270,7 +270,7 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
 
 def _budgets(facts: Mapping[str, Any]) -> str:
     listed = [
-        f"epsilon {one['epsilon']:g} at delta {one['delta']:g}"
+        f"{one['account']} epsilon {one['epsilon']:g} at delta {one['delta']:g}"
         for one in facts["ledger"]["budgets"]
     ]
     return ", ".join(listed) or "none was set"

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from itertools import groupby
 from typing import Any
 
 from tacenda.evidence.hazards import audit_words
@@ -16,6 +18,20 @@ _MARKS = re.compile(re.escape(BLANK) + r"([^\]]*)\]|`([^`]*)`")
 
 def page(evidence: Mapping[str, Any]) -> str:
     """The whole page as text."""
+    facts = evidence["facts"]
+    text: str = _template().render(
+        **evidence,
+        f=facts,
+        p=facts["privacy"],
+        audit=None if facts["audit"] is None else audit_words(facts["audit"]),
+        parts=[(name, list(rows)) for name, rows in groupby(evidence["hazards"], _part)],
+        software=sorted(facts["software"].items()),
+    )
+    return text
+
+
+@cache
+def _template() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -25,18 +41,17 @@ def page(evidence: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["blanks"] = _blanks
-    environment.filters["short"] = _short
-    environment.filters["epsilon"] = numbers.epsilon
-    environment.filters["plain"] = numbers.short
-    facts = evidence["facts"]
-    return environment.get_template("evidence.html.j2").render(
-        **evidence,
-        f=facts,
-        p=facts["privacy"],
-        audit=None if facts["audit"] is None else audit_words(facts["audit"]),
-        software=sorted(facts["software"].items()),
-    )
+    environment.filters |= {
+        "blanks": _blanks,
+        "short": _short,
+        "epsilon": numbers.epsilon,
+        "plain": numbers.short,
+    }
+    return environment.get_template("evidence.html.j2")
+
+
+def _part(row: Mapping[str, str]) -> str:
+    return row["part"]
 
 
 def _short(value: Any) -> str:

@@ -16,9 +16,9 @@ from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.inference.alike import Heterogeneity, heterogeneity
-    from tacenda.inference.result import Condition, Inference, holm
     from tacenda.inference.asking import from_released, intervals
     from tacenda.inference.newton import Estimate, Information, one_step
+    from tacenda.inference.result import Condition, Inference, holm
     from tacenda.inference.statistics import GradientMoments
 
 __all__ = [

@@ -3,9 +3,9 @@ the records once more."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.inference.result import Condition, Inference
 from tacenda.inference.newton import EDGES, Estimate, Information, one_step
+from tacenda.inference.result import Condition, Inference
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy
@@ -32,6 +32,7 @@ LIKELIHOODS = ("logistic", "poisson")
 PER_COEFFICIENT = 20  # least records for each coefficient
 MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
+TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth less than 90 %
 
 INDEPENDENT = "The records are independent draws from the population that is spoken of."
 RIGHT = {
@@ -153,15 +154,14 @@ def gradient_moments(
     problem: Problem, curvature: bool, spread: str, slope: float | None = None
 ) -> GradientMoments:
     """The statistic with the declared bounds of a problem."""
-    import dataclasses
-
     k = problem.constants
     if k.n_outputs != 1:
         raise UnsupportedError(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
             "one class against the rest."
         )
-    options = dataclasses.asdict(k.loss) if dataclasses.is_dataclass(k.loss) else {}  # type: ignore[call-overload]
+    of_loss: Any = k.loss
+    options = dict(dataclasses.asdict(of_loss)) if dataclasses.is_dataclass(of_loss) else {}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):
         usual = 1.0 if k.clip_norm is None else k.clip_norm / k.data_norm
@@ -318,7 +318,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         made.values,
         made.sampling,
         made.noise,
-        made.seen,
+        made.seen & (quadratic or made.higher <= TOO_FAR),
         level,
         method,
         tuple(conditions),
@@ -355,7 +355,7 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     t = one_step(told).values
     residual = float(moment[d, d] / (c * scale**2) - 2 * t @ cross + t @ curvature @ t)
     variance = max(residual, _residual_std(t, noise, scale)) * n / max(n - d, 1.0)
-    made = one_step(replace(told, variance=variance * per_person(result) * curvature))
+    made = one_step(dataclasses.replace(told, variance=variance * per_person(result) * curvature))
     conditions = [
         *_always(made, n, d),
         Condition(
@@ -414,8 +414,9 @@ def _step(made: Estimate) -> Condition:
     if not near:
         text = (
             "The released model is too far from the estimates for one Newton step: what it leaves "
-            f"out may be {made.higher:.2g} standard errors, and {MOST_HIGHER:g} is allowed; learn "
-            "the model with a smaller strength or a larger share of the budget"
+            f"out may be {made.higher:.2g} standard errors, and {MOST_HIGHER:g} is allowed (beyond "
+            f"{TOO_FAR:g} there are no intervals); learn the model with a smaller strength, more "
+            "rounds or a larger share of the budget"
         )
     return Condition("step", near, f"{text}.")
 

@@ -39,7 +39,7 @@ from tacenda.node.state.accounts import default_ledger
 from tacenda.node.state.database import FILE as STATE
 from tacenda.node.state.database import NodeState, in_use
 from tacenda.node.state.spending import is_evaluation_of, is_run_of
-from tacenda.privacy.accounting.events import Event, event_from_dict
+from tacenda.privacy.accounting.events import Event, at_members, event_from_dict
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.chain import seal
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -294,6 +294,7 @@ def _require_booked(
 ) -> None:
     """That the ledger's rows of one run hold what its statement says."""
     charges = ledger_charges(folder / LEDGER, lambda run: is_one(run, contract, member))
+    charges = at_members(charges, statement.members_per_person)
     booked = judge(charges, statement.adjacency).epsilon(statement.delta) if charges else 0.0
     if not booked >= statement.epsilon * (1 - ROUNDING):
         raise StateError(

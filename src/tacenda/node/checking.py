@@ -130,7 +130,7 @@ def records_as_split(settings: NodeSettings, contract: Contract, name: str) -> M
     """The records, split as the run would split them, by a copy of the ledger."""
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "ledger.sqlite"
-        if contract.evaluation is not None:
+        if contract.evaluation is not None or contract.privacy.records_per_person is not None:
             _copy(settings.ledger or default_ledger(name), copy)
         return read_records(contract, name, settings.schema, settings.data, copy)
 
@@ -151,12 +151,13 @@ def cost(
 ) -> Finding:
     """What the run would charge and what would be left, in a copy of the ledger. held_out: the
     plan is that of the evaluation, and these are its records."""
+    from tacenda.privacy.accounting.events import at_members
     from tacenda.privacy.accounting.judge import judge
     from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     terms, events = plan.contract.privacy, plan.events(name)
     real = settings.ledger or default_ledger(name)
-    run = judge(events, terms.adjacency)
+    run = judge(at_members(events, terms.person[1]), terms.adjacency)
     pooled = None if plan.spec.algorithm.shared_noise is None else plan.coalition
     which = "cost" if held_out is None else "evaluation"
     what = "run" if held_out is None else "evaluation"

@@ -196,15 +196,19 @@ class Display:
         )
         return table
 
+    def take_down(self) -> None:
+        """Remove the live table: another one takes its place."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
     @contextmanager
     def open(self) -> Iterator[Display]:
         """Whatever happens inside, the terminal is left as it was found."""
         try:
             yield self
         finally:
-            if self._live is not None:
-                self._live.stop()
-                self._live = None
+            self.take_down()
             if self._terminal is not None:
                 self._terminal.close()
                 self._terminal = None

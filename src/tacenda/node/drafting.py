@@ -94,6 +94,8 @@ def draft(
     if leaves_open(values):
         chosen = _planned(values)
         values = _with_choice(values, chosen)
+        if values.get("evaluation") is not None:  # it adds a round without cost, or nothing new
+            values["finish_mixing"] = EXACT
     elif isinstance(values.get("algorithm"), dict):
         values["algorithm"] = with_code(values["algorithm"])
     values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
@@ -247,6 +249,9 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
         "delta": chosen.delta,
         "adjacency": chosen.facts.adjacency,
     }
+    for name in ("records_per_person", "members_per_person"):
+        if getattr(chosen.facts, name) > 1:
+            privacy[name] = getattr(chosen.facts, name)
     if chosen.coalition is not None:
         privacy["coalition"] = chosen.coalition
     return {

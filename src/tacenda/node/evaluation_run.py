@@ -147,7 +147,7 @@ class EvaluationRun:
     def give_back(self) -> None:
         """Free what was reserved and will not be needed."""
         if self._spending is not None:
-            self._spending.settle(self._state.charges(), final=True)
+            self._spending.give_back()
 
     def texts(self, amendments: Amendments, model: str, absent: frozenset[str]) -> list[Contract]:
         """The closing run's contract, as derived from each text of the contract so far; the one in

@@ -7,6 +7,7 @@ from typing import Any
 from tacenda.node.identity.certificates import spoken
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan
+from tacenda.privacy.statement import unit_of
 from tacenda.words import against, counted
 
 
@@ -20,6 +21,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         ("algorithm", f"{plan.spec.algorithm.title}, {counted(contract.rounds, 'round')}"),
         ("noise", _noise(plan)),
         ("privacy", f"epsilon {terms.epsilon:g}, delta {terms.delta:g}, {terms.adjacency}"),
+        ("for", unit_of(*terms.person)),
         ("against", against(pooled(plan))),
     ]
     if contract.evaluation is not None:
@@ -41,7 +43,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         f"{contract.title}: {len(contract.members)} members learn one model together from "
         f"{total} records, in {counted(contract.rounds, 'round')} of "
         f"{plan.spec.algorithm.title}. No record leaves its member.",
-        f"Cost: what anybody learns about one record of yours is limited by epsilon "
+        f"Cost: what anybody learns about {_one(plan)} is limited by epsilon "
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
         f"of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
@@ -82,6 +84,12 @@ def _evaluation(contract: Contract, me: str) -> list[str]:
         f"your node draws in secret, once. Cost: {_evaluation_terms(contract)}. "
         "Each record is covered by one of the two costs, never by their sum."
     ]
+
+
+def _one(plan: RunPlan) -> str:
+    """Whose data the promise is about, as one's own."""
+    person = plan.contract.privacy.person
+    return "one record of yours" if person == (1, 1) else unit_of(*person)
 
 
 def pooled(plan: RunPlan) -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda._types import Flags
+from tacenda._types import Array, Flags
 from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
 from tacenda.privacy.lasting.fingerprints import record_hashes
@@ -35,32 +35,46 @@ def read_records(
 ) -> MemberRecords:
     """The records as problems with this member as their only node; every disagreement with the
     contract is refused. schema: its file, or what `checked_schema` found in it. ledger: the
-    member's lasting ledger, whose secret key decides which records are held out; needed where the
-    contract has an evaluation."""
+    member's lasting ledger, whose secret keys decide which records are held out, and which of a
+    person's are kept; needed where the contract has an evaluation or is about persons."""
     from tacenda.data.encoding import encode
 
     if isinstance(schema, (str, Path)):
         schema = checked_schema(contract, schema)
-    dataset = encode(schema, data, strict=True)
+    most, key = contract.privacy.records_per_person, None
+    if most is not None:
+        assert ledger is not None
+        with LedgerStore(ledger) as store:
+            key = store.secret("records kept of each person")
+    dataset = encode(schema, data, strict=True, records_per_person=most, person_key=key)
     _check_size(contract, member, dataset.X.shape[0])
+    persons = None if most is None else dataset.persons
     if contract.evaluation is None:
         size = contract.member(member).size
-        return MemberRecords(problem_of(contract, size, dataset.X, dataset.y))
+        return MemberRecords(problem_of(contract, size, dataset.X, dataset.y, persons))
     assert ledger is not None
-    kept = _held_out(contract, member, dataset.X, dataset.y, ledger)
+    kept = _held_out(contract, member, dataset.X, dataset.y, ledger, persons)
     sizes = (contract.trained_size(member), contract.held_out_size(member))
     return MemberRecords(
         *(
-            problem_of(contract, size, dataset.X[side], dataset.y[side])
+            problem_of(
+                contract,
+                size,
+                dataset.X[side],
+                dataset.y[side],
+                None if persons is None else persons[side],
+            )
             for size, side in zip(sizes, (~kept, kept), strict=True)
         )
     )
 
 
-def _held_out(contract: Contract, member: str, x: Any, y: Any, ledger: Path) -> Flags:
-    """(n,) which records are held out: by their positions, or under add-remove each by a coin of
-    its own, under a key of the member's ledger; whatever their values, and the same in every
-    run."""
+def _held_out(
+    contract: Contract, member: str, x: Any, y: Any, ledger: Path, persons: Array | None
+) -> Flags:
+    """(n,) which records are held out: by their positions, or under add-remove each record or
+    person by a coin of its own, under a key of the member's ledger; whatever their values, and the
+    same in every run."""
     with LedgerStore(ledger) as store:
         key = store.secret("records held out of training")
     if contract.privacy.adjacency == "replace-one":
@@ -68,6 +82,8 @@ def _held_out(contract: Contract, member: str, x: Any, y: Any, ledger: Path) -> 
     from tacenda.data.holding_out import held_out_by_coin
 
     assert contract.evaluation is not None
+    if persons is not None:
+        return held_out_by_coin(persons, contract.evaluation.held_out, key)
     hashes = (one for block in record_hashes(x, np.asarray(y, "<f8"), key) for one in block)
     return held_out_by_coin(hashes, contract.evaluation.held_out, key)
 
@@ -83,6 +99,11 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
             "members agreed on; get theirs, or sign a contract with this one."
         )
     p = contract.problem
+    if contract.privacy.records_per_person is not None and schema.person is None:
+        raise InputError(
+            "contract field privacy.records_per_person needs the schema's person, the column with "
+            "the persons' ids, and the schema names none; agree on a schema that does."
+        )
     if len(schema.feature_names) != p.n_features:
         raise InputError(
             f"contract field problem.n_features must be the schema's {len(schema.feature_names)} "
@@ -113,9 +134,16 @@ def _check_size(contract: Contract, member: str, found: int) -> None:
         )
 
 
-def problem_of(contract: Contract, size: int, x: Any, y: Any) -> Problem:
-    """Encoded rows and label codes as a member's part of the problem; size: the public one."""
+def problem_of(
+    contract: Contract, size: int, x: Any, y: Any, persons: Array | None = None
+) -> Problem:
+    """Encoded rows and label codes as a member's part of the problem; size: the public one;
+    persons: whose each record is, where persons are the unit."""
     p = contract.problem
+    unit: dict[str, Any] = {}
+    if persons is not None:
+        most, members = contract.privacy.person
+        unit = {"persons": [persons], "records_per_person": most, "members_per_person": members}
     return Problem(
         [(x, y)],
         loss=p.loss,
@@ -127,4 +155,5 @@ def problem_of(contract: Contract, size: int, x: Any, y: Any) -> Problem:
         clip_norm=p.clip_norm,
         classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(size)],
+        **unit,
     )

@@ -353,7 +353,9 @@ class Observer:
 
 
 def run_spending(folder: Path, contract: Contract) -> RunSpending:
-    """What a run has spent so far, composed from what its state folder has booked."""
+    """What a run has spent so far, composed from what its state folder has booked; for a person at
+    several members, as if each had booked the same."""
+    from tacenda.privacy.accounting.events import at_members
     from tacenda.privacy.accounting.judge import judge
 
     terms = contract.privacy
@@ -361,7 +363,8 @@ def run_spending(folder: Path, contract: Contract) -> RunSpending:
     if not found:
         whom = against(terms.coalition)  # nothing is booked yet: what the contract promises
         return RunSpending(0.0, terms.epsilon, terms.delta, terms.adjacency, whom, [])
-    curve = judge([(event_from_dict(event), count) for event, count in found], terms.adjacency)
+    events = [(event_from_dict(event), count) for event, count in found]
+    curve = judge(at_members(events, terms.person[1]), terms.adjacency)
     deltas = sorted({*CURVE, terms.delta}, reverse=True)
     points = [(delta, curve.epsilon(delta)) for delta in deltas]
     return RunSpending(

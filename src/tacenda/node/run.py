@@ -164,6 +164,7 @@ def _run(
             if closing is None:
                 return result
             session.stop()
+            session.display.take_down()
             evaluated = closing.run(result, amendments, absent, observer)
             save_evaluation(options.state, result, evaluated, contract, identity)
             return result

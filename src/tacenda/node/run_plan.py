@@ -103,7 +103,7 @@ def make_plan(contract: Contract) -> RunPlan:
     calibration = spec.calibration
     assert calibration is not None
     if lattice and not algorithm.masks:  # masked sums are calibrated as what they are
-        calibration = _onto_lattice(calibration, privacy)
+        calibration = _onto_lattice(calibration, privacy, facts.members_per_person)
     return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
 
 
@@ -158,6 +158,8 @@ def facts_of(contract: Contract) -> Facts:
         constants,
         contract.privacy.adjacency,
         contract.solver_tolerance,
+        records_per_person=contract.privacy.person[0],
+        members_per_person=contract.privacy.person[1],
     )
 
 
@@ -216,9 +218,9 @@ def _fits_lattice(spec: RunSpec) -> bool:
     return watch.only_whole_numbers and all(site.noise == wanted for site, _ in notebook.sites)
 
 
-def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
+def _onto_lattice(calibration: Calibration, privacy: Privacy, members: int = 1) -> Calibration:
     """More noise for every node, by what the discrete form's accountant needs;
-    nodes alike are solved once."""
+    nodes alike are solved once. members: at how many of them a person may be."""
     # Of full gradients with Gaussian noise there is no other
     assert isinstance(calibration.plan, ScaledPlan)
     n = len(calibration.plan.scale)
@@ -232,7 +234,11 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy) -> Calibration:
         kind = (round(float(mu2), 12), float(target[row]))
         if kind not in known:
             known[kind] = lattice_stretch(
-                calibration.reserved, row, kind[1], privacy.delta, privacy.adjacency
+                Charges((charge, count * members) for charge, count in calibration.reserved),
+                row,
+                kind[1],
+                privacy.delta,
+                privacy.adjacency,
             )
         stretch[row] = known[kind]
     plan = replace(calibration.plan, scale=calibration.plan.scale * stretch)

@@ -21,7 +21,7 @@ from tacenda.errors import InputError, StateError
 from tacenda.formats.files import write_json
 from tacenda.formats.text import canonical_json, strict
 from tacenda.node.identity.certificates import Identity, text_signed
-from tacenda.node.identity.contract import Contract
+from tacenda.node.identity.contract import Contract, PrivacyTerms
 from tacenda.privacy.statement import Statement
 
 FILE = "statement.json"
@@ -98,12 +98,12 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
         if body.get(field) != agreed:
             raise StateError(f"{path} states another {field} than the contract.")
     terms = contract.privacy
-    statement = _composed(path, body, terms.delta, terms.adjacency)
+    statement = _composed(path, body, terms.delta, terms)
     evaluation = None
     if contract.evaluation is not None and "evaluation" in body:
         found = body["evaluation"] if isinstance(body["evaluation"], dict) else {}
         delta = contract.evaluation.delta or terms.delta
-        evaluation = _composed(path, found, delta, terms.adjacency)
+        evaluation = _composed(path, found, delta, terms)
     return SignedStatement(
         member,
         str(body["title"]),
@@ -114,7 +114,9 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
     )
 
 
-def _composed(path: str | Path, body: dict[str, Any], delta: float, adjacency: str) -> Statement:
+def _composed(
+    path: str | Path, body: dict[str, Any], delta: float, terms: PrivacyTerms
+) -> Statement:
     """The statement in it, composed again from its charges."""
     try:
         statement = Statement.from_plain(body["privacy"])
@@ -128,7 +130,9 @@ def _composed(path: str | Path, body: dict[str, Any], delta: float, adjacency: s
         )
     for field, said, wanted in (
         ("delta", statement.delta, delta),
-        ("adjacency", statement.adjacency, adjacency),
+        ("adjacency", statement.adjacency, terms.adjacency),
+        ("records per person", statement.records_per_person, terms.person[0]),
+        ("members per person", statement.members_per_person, terms.person[1]),
     ):
         if said != wanted:
             raise StateError(

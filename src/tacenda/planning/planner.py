@@ -44,6 +44,7 @@ from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
 from tacenda.planning.regression import by_moments
 from tacenda.privacy.adjacency import check as check_adjacency
+from tacenda.privacy.adjacency import check_persons
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
@@ -68,6 +69,8 @@ def plan(
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
     public: Any = None,
+    records_per_person: int = 1,
+    members_per_person: int = 1,
 ) -> Plan:
     """Choose what to run for a budget: an algorithm with its settings, rounds and output rule.
 
@@ -113,6 +116,10 @@ def plan(
         A sample of the same kind that *is public*: the step is tuned on it (`Plan.tuned`). It
         has no protection at all, and nothing is charged for it; never pass private records
         here.
+    records_per_person : int, default=1
+        As in `Problem`: the guarantee is for a person with at most so many records of a node.
+    members_per_person : int, default=1
+        As in `Problem`: on how many nodes a person may be.
 
     Returns
     -------
@@ -142,8 +149,16 @@ def plan(
         clip_norm=clip_norm,
         classes=checks.whole("n_outputs", n_outputs, least=1),
     )
+    most = checks.whole("records_per_person", records_per_person, least=1)
+    members = checks.whole("members_per_person", members_per_person, least=1)
+    check_persons(adjacency, most, members)
     facts = Facts(
-        _sizes(sizes, topology.n), checks.whole("dim", dim, least=1), constants, adjacency
+        _sizes(sizes, topology.n),
+        checks.whole("dim", dim, least=1),
+        constants,
+        adjacency,
+        records_per_person=most,
+        members_per_person=members,
     )
     found = plan_facts(
         facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds
@@ -260,7 +275,8 @@ def case_of(
         topology,
         Mixing.of(topology),
         Landscape.assumed(k, facts.dim),
-        facts.gradient_sensitivity() / _mu(epsilon, delta, facts.n),
+        # For a person on several nodes as for shared noise: independent noise is forecast too high
+        facts.gradient_sensitivity() * facts.members_per_person / _mu(epsilon, delta, facts.n),
         most,
         rounds is not None,
         checks.positive("longer", longer),

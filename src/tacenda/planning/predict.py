@@ -205,7 +205,8 @@ def _records(
     scores = np.asarray(X @ w.reshape(k.n_outputs, p).T)
     if math.isfinite(k.loss.label_range[1]):  # counts: a rate below the bound, and its spread
         most = k.loss.label_range[1]
-        mean = np.minimum(np.exp(scores) * min(1.0, most / 8), most)
+        typical_rate = 1.0 if sample is not None else min(1.0, most / 8)
+        mean = np.minimum(np.exp(np.minimum(scores, 700.0)) * typical_rate, most)
         return X, np.clip(draw.labels("regression", mean, 0.5 * min(1.0, most / 8)), 0.0, most)
     return X, draw.labels(k.loss.kind, scores, noise_std)
 

@@ -28,6 +28,7 @@ from tacenda.problem.constants import Constants
 MOST_ENTRIES = 3000  # of the model: beyond, H is too large to factor
 WEIGHTS = (math.log(1e-5), math.log(1e4))  # ln lambda is sought between these
 NEWTON = 50
+LEAST_COUNT = 0.25  # in the unit of the labels: a count of 0 has no logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,8 @@ class PublicSample:
         """From (X, y) with as many features as the problem;
         labels are any two values, K values, or numbers."""
         X, y = _checked(public, constants, dim)
+        if math.isfinite(constants.loss.label_range[1]):
+            y = np.log(np.maximum(y, LEAST_COUNT))  # scores of counts are logarithms of a rate
         mode, precision, noise_std = _fit(X, y, constants.loss.kind, dim)
         return cls(X, mode, np.linalg.cholesky(precision), noise_std)
 

@@ -8,7 +8,8 @@
 Where a person is the unit, with at most k records, "one record" reads "all records of one person".
 Two persons may have different numbers of records, so that a node's count would tell of the exchange
 of one for another: private runs of persons with several records are add-remove, where counts are
-private and divisors declared (`check_persons`).
+private and divisors declared (`check_persons`). Only where every person has exactly k records does
+replace-one hold for persons too.
 """
 
 from __future__ import annotations
@@ -45,9 +46,13 @@ def nonnegative_change(adjacency: str, records_per_person: int = 1) -> float:
     return math.sqrt(records_changed(adjacency)) * records_per_person
 
 
-def check_persons(adjacency: str, records_per_person: int, members_per_person: int) -> None:
-    """Refuse a relation that does not go with persons who have several records."""
-    if adjacency != "add-remove" and (records_per_person, members_per_person) != (1, 1):
+def check_persons(
+    adjacency: str, records_per_person: int, members_per_person: int, exactly: bool = False
+) -> None:
+    """Refuse a relation that does not go with persons who have several records; exactly: all of
+    them have as many."""
+    several = (records_per_person > 1 and not exactly) or members_per_person > 1
+    if adjacency != "add-remove" and several:
         raise InputError(
             f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
             f"at up to {counted(members_per_person, 'node')}, not {adjacency!r}: persons have "
@@ -56,6 +61,7 @@ def check_persons(adjacency: str, records_per_person: int, members_per_person: i
         )
 
 
-def counts_are_public(adjacency: str, records_per_person: int = 1) -> bool:
-    """Whether a node's number of records is the same for all neighbours, so that it may be told."""
-    return check(adjacency) == "replace-one" and records_per_person == 1
+def counts_are_public(adjacency: str, records_per_person: int = 1, exactly: bool = False) -> bool:
+    """Whether a node's number of records is the same for all neighbours, so that it may be told;
+    exactly: every person has just so many records."""
+    return check(adjacency) == "replace-one" and (records_per_person == 1 or exactly)

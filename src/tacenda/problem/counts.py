@@ -144,7 +144,7 @@ class ClassCounts(Statistic):
             cells = {"scores": truth * self.bins + bins}
             log_loss = -log_expit(np.where(truth == 1, s, -s))
             brier = expit(np.where(truth == 1, -s, s)) ** 2
-            odd = np.isnan(s)
+            odd = np.asarray(np.isnan(s))
         else:
             chances = log_softmax(scores, axis=1)
             guess = scores.argmax(axis=1)
@@ -155,7 +155,7 @@ class ClassCounts(Statistic):
             outcome = np.zeros_like(chances)
             outcome[everyone, truth] = 1.0
             brier = ((np.exp(chances) - outcome) ** 2).sum(axis=1) / 2
-            odd = np.isnan(scores).any(axis=1)
+            odd = np.asarray(np.isnan(scores).any(axis=1))
         found = np.zeros((n, self.length))
         first = 0
         for name, (rows, columns) in self.tables.items():

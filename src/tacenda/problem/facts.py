@@ -33,8 +33,8 @@ class Facts:
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
     what was released, in place of the one that follows from the declared constants. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
-    with at most k records of one node; 1 where it is a record. members_per_person: on how many
-    nodes a person may be.
+    with at most k records of one node; 1 where it is a record. exactly: every
+    person has exactly k records. members_per_person: on how many nodes a person may be.
     """
 
     sizes: Array
@@ -48,6 +48,7 @@ class Facts:
     true_sizes: bool = True
     records_per_person: int = 1
     members_per_person: int = 1
+    exactly: bool = False
     _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -62,7 +63,9 @@ class Facts:
                 "or use 'replace-one'."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
-        true = counts_are_public(adjacency, most) and bool(np.all(sizes == problem.sizes))
+        true = counts_are_public(adjacency, most, problem.exactly) and bool(
+            np.all(sizes == problem.sizes)
+        )
         return cls(
             sizes,
             problem.dim,
@@ -72,6 +75,7 @@ class Facts:
             true_sizes=true,
             records_per_person=most,
             members_per_person=problem.members_per_person,
+            exactly=problem.exactly,
         )
 
     @property
@@ -150,7 +154,7 @@ class Facts:
     @property
     def counts_are_public(self) -> bool:
         """Whether a node's number of records may be told."""
-        return counts_are_public(self.adjacency, self.records_per_person)
+        return counts_are_public(self.adjacency, self.records_per_person, self.exactly)
 
     @property
     def sum_change(self) -> float:
@@ -209,7 +213,7 @@ class Facts:
     def statistic_sensitivity(self, statistic: Statistic) -> Array:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
         norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
-        (`problem.statistics`)."""
+        (`problem.statistics`); k times that when a person changes."""
         key = ("statistic", float(statistic.norm), bool(statistic.non_negative))
         found = self._known.get(key)
         if found is None:
@@ -219,8 +223,7 @@ class Facts:
 
     def statistic_distance(self, statistic: Statistic) -> float:
         """The same for one node: all have the same, whatever their sizes."""
-        changed = records_changed(self.adjacency)
-        factor = math.sqrt(changed) if statistic.non_negative else changed
+        factor = self.nonnegative_change if statistic.non_negative else self.sum_change
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:

@@ -167,12 +167,16 @@ class Problem:
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)
         self._persons: Array | None = None
+        # Whether each person has exactly records_per_person records, so that counts are public
+        self.exactly = False
         if given is not None:
             ids = joined_persons(table, given, self.members_per_person)
             key = PUBLIC_KEY if person_key is None else person_key
             table, kept = capped(table, ids, self.records_per_person, key)
             shares = None if shares is None else shares[kept]
             self._persons = np.concatenate(ids)[kept]
+            each = np.unique(self._persons, return_counts=True)[1]
+            self.exactly = bool(np.all(each == self.records_per_person))
         elif max(self.records_per_person, self.members_per_person) > 1:
             raise InputError(
                 "persons must be given where records_per_person or members_per_person is above 1 "

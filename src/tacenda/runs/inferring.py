@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tacenda import checks
 from tacenda.config import read
 from tacenda.config.private_run import private_run
+from tacenda.config.sections import RunConfig
 from tacenda.errors import InputError
 from tacenda.inference.alike import Heterogeneity, heterogeneity
 from tacenda.inference.asking import intervals
 from tacenda.inference.result import Inference
 from tacenda.privacy.settings import Privacy
+from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder, run_name
 
@@ -30,11 +33,12 @@ class Question:
     @property
     def cost(self) -> str:
         """What it will cost, in words, before anything is read."""
-        mine = f"epsilon {self.privacy.epsilon:g}, delta {self.privacy.delta:g}"
+        epsilon = float(self.privacy.epsilon_of(1)[0])
+        mine = f"epsilon {epsilon:g}, delta {self.privacy.delta:g}"
         spent = self.result.privacy
         if spent is None:
             return f"This question costs {mine}; the run itself has no privacy."
-        whole = f"epsilon {spent.epsilon + float(self.privacy.epsilon):.3g}"
+        whole = f"epsilon {spent.epsilon + epsilon:.3g}"
         return (
             f"This question costs {mine}, besides the run's epsilon {spent.epsilon:.3g}, delta "
             f"{spent.delta:.3g}: together at most {whole}, delta "
@@ -66,10 +70,10 @@ class Question:
         )
 
     @property
-    def _config(self) -> read.RunConfig:
+    def _config(self) -> RunConfig:
         return read.build(read.read_file(self.folder.path), str(self.folder.path))
 
-    def _records(self) -> tuple[object, object]:
+    def _records(self) -> tuple[Problem, Any]:
         private = private_run(self._config)
         return private.problem, private.graph
 

@@ -79,7 +79,7 @@ class RunSpec:
         rounds = checks.whole("rounds", self.rounds, least=1)
         if privacy is not None:
             person = facts.records_per_person, facts.members_per_person
-            check_persons(facts.adjacency, *person)
+            check_persons(facts.adjacency, *person, facts.exactly)
             if privacy.mode == "as-published" and person != (1, 1):
                 raise UnsupportedError(
                     "mode must be 'sound' for persons with several records, not 'as-published': "

@@ -39,6 +39,13 @@ class Way:
         Chance that a given candidate is trained at all.
     repetitions : Repetitions or None
         Law of the number of trainings; None where every candidate is trained once.
+
+    Examples
+    --------
+    >>> from tacenda.selection import ways_to_search
+    >>> way = ways_to_search(1, epsilon=1.0, delta=1e-5)[0]
+    >>> way.name, round(way.mu, 3), round(way.epsilon, 3)
+    ('composition', 0.268, 1.0)
     """
 
     name: str

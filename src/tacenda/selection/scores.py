@@ -51,6 +51,9 @@ class CandidateScores(Statistic):
         "accuracy", "neg_log_loss" (of at most ln 100 a record) or "neg_brier_score" for classes;
         "neg_mean_squared_error" or "neg_mean_absolute_error" (of errors up to a quarter of the
         target range) for numbers.
+    constant : float, default=0.0
+        Value of the rows' last feature before they were shortened: a row that was, is scored at
+        its full length. 0 where rows have no such feature.
 
     Examples
     --------
@@ -64,9 +67,11 @@ class CandidateScores(Statistic):
 
     models: tuple[tuple[float, ...], ...]
     scoring: str
+    constant: float = 0.0
 
     def __post_init__(self) -> None:
         checks.one_of("scoring", self.scoring, SCORINGS)
+        checks.positive("constant", self.constant, zero=True)
         rows = tuple(tuple(float(number) for number in row) for row in self.models)
         if not rows or len({len(row) for row in rows}) != 1:
             raise InputError("models must be at least one candidate, all of the same length.")
@@ -129,22 +134,34 @@ class CandidateScores(Statistic):
             In [-1/2, 1/2].
         """
         found = np.empty((len(records), self.length))
-        for k, weights in enumerate(self.models):
-            loss = self._losses(records, records.scores(np.asarray(weights)))
-            # NaN is the worst score: the vector of a record must not vanish for one candidate
-            found[:, k] = 0.5 - np.clip(np.nan_to_num(loss, nan=np.inf) / self.largest, 0.0, 1.0)
+        with np.errstate(all="ignore"):  # whatever the records hold, a score is in [0, 1]
+            shortened = self._shortened(records)
+            for k, weights in enumerate(self.models):
+                scores = records.scores(np.asarray(weights)) / shortened[:, None]
+                loss = self._losses(records, scores, records.labels / shortened)
+                # NaN is the worst score: a record must not count for some candidates only
+                loss = np.nan_to_num(loss / self.largest, nan=1.0, posinf=1.0)
+                found[:, k] = 0.5 - np.clip(loss, 0.0, 1.0)
         return found
+
+    def _shortened(self, records: Records) -> Floats:
+        """(M,) the factors by which rows, and targets with them, were shortened."""
+        if not self.constant:
+            return np.ones(len(records))
+        last = records.rows[:, [-1]]
+        column = last if isinstance(last, np.ndarray) else last.toarray()
+        return np.asarray(column, np.float64)[:, 0] / self.constant
 
     @property
     def largest(self) -> float:
         """Loss of a record that scores 0."""
         return LARGEST[self.scoring]
 
-    def _losses(self, records: Records, scores: Floats) -> Floats:
-        """(M,) from scores (M, n_outputs)."""
+    def _losses(self, records: Records, scores: Floats, labels: Floats) -> Floats:
+        """(M,) from scores (M, n_outputs) and, of a regression, targets (M,)."""
         if records.kind == "regression":
             # In units of half the target range, where predictions are clipped as `predict` does
-            error = np.clip(scores[:, 0], -1.0, 1.0) - np.clip(records.labels, -1.0, 1.0)
+            error = np.clip(scores[:, 0], -1.0, 1.0) - np.clip(labels, -1.0, 1.0)
             return error**2 if self.scoring == "neg_mean_squared_error" else np.abs(error)
         known = records.classes
         if scores.shape[1] == 1:

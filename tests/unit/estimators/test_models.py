@@ -1,5 +1,5 @@
-"""Counts, quantiles, ordered classes and survival times: without privacy against scikit-learn, SciPy
-and brute force, and what they promise with it."""
+"""Counts, quantiles, ordered classes and survival times: without privacy against scikit-learn,
+SciPy and brute force, and what they promise with it."""
 
 from __future__ import annotations
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from typer.testing import CliRunner
 
 import tacenda as tc
 from evidence_stage import finished
 from node_stage import made_identity
+from tacenda.cli.app import app
 from tacenda.errors import InputError, StateError
 from tacenda.estimators import PrivateLogisticRegression
 from tacenda.estimators.export import load_model
@@ -112,6 +114,31 @@ def test_a_signer_cannot_promise_more_than_its_charges(
         certify(model, me, contract)
     with pytest.raises(StateError, match="promises something else"):
         check_certificate(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": {}},
+        {"run": 7},
+        {"privacy": []},
+        {"issued_at": None, "run": {"contract": 3}},
+        {"model": {"digest": 1, "files": {}}},
+        {"who_may_rely_on_what": "everybody"},
+        {"member": "\x1b[2J"},
+    ],
+)
+def test_a_stranger_may_sign_nonsense(model: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    from tacenda.formats.text import canonical_json
+    from tacenda.node.model_certificate import FORMAT, _text, read_certificate
+
+    me = made_identity(tmp_path / "me", "north", tmp_path / "ca")
+    body = {**read_certificate(model)["body"], "signing_key": me.signing_key, **change}
+    values = {"format": FORMAT, "body": body, "signature": me.sign_text(_text(body))}
+    rewritten(model, header=lambda h: h.update({ENTRY: canonical_json(values)}))
+    assert not check(model).ok
+    shown = CliRunner().invoke(app, ["evidence", "check", str(model)])
+    assert shown.exit_code == 1 and "\x1b" not in shown.output
 
 
 def test_another_contract_is_found(model: Path, homes: dict[str, Path]) -> None:

@@ -67,6 +67,13 @@ def test_all_must_end_with_the_same_model() -> None:
         small_contract(3, 3, evaluation=TERMS)
 
 
+def test_a_person_at_several_members_could_be_on_both_sides() -> None:
+    person = {"epsilon": 5.0, "delta": 1e-5, "adjacency": "add-remove", "records_per_person": 2}
+    assert contract_with(privacy=person).held_out_size("m0") == 15
+    with pytest.raises(InputError, match="persons who are at one member only, not at 3"):
+        contract_with(privacy={**person, "members_per_person": 3})
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
 def test_a_share_is_between_nothing_and_all(share: float) -> None:
     with pytest.raises(InputError, match="evaluation.held_out"):

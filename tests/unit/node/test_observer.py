@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import time
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from node_stage import made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.node import observer as module
 from tacenda.node.display import Display
-from tacenda.node.facts import LOG_FIELDS, NodeFacts, duration, log_entry, size
+from tacenda.node.facts import LOG_FIELDS, EvaluationFacts, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
 from tacenda.node.identity import certificates as identity
 from tacenda.node.observer import LastingSpending, Observer
@@ -201,7 +202,12 @@ def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
         *("waiting_for", "waiting_seconds", "absence_limit_seconds", "absence_policy"),
         *("wait_seconds_total", "write_seconds_total", "sent_bytes", "received_bytes"),
         *("refused_callers", "peers", "run", "lasting", "certificate_expires"),
-        *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do"),
+        *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do", "evaluation"),
+    }
+    # Of the evaluation: terms, the public number of held-out records, and what was released
+    assert {f.name for f in fields(EvaluationFacts)} == {
+        *("state", "records", "account", "spent", "epsilon", "delta", "against"),
+        *("confidence", "measures"),
     }
     assert set(plain["peers"][0]) == {
         *("name", "state", "reason", "lag_rounds", "away_seconds", "silent_seconds", "sent_bytes"),

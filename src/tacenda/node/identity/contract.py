@@ -82,7 +82,9 @@ class PrivacyTerms(_Part):
     as floating-point numbers.
 
     coalition: where neighbours share noise, how many curious members may combine what they know (0:
-    an eavesdropper only).
+    an eavesdropper only). records_per_person: the promise is for a person (the schema's `person`)
+    of whom a member uses at most so many records; members_per_person: at how many members the same
+    person may be. Both go with adjacency "add-remove".
     """
 
     epsilon: Positive
@@ -91,6 +93,13 @@ class PrivacyTerms(_Part):
     mode: Literal["sound"] = "sound"
     floating_point_noise: bool = False
     coalition: Annotated[int, Field(ge=0, le=1000)] | None = None
+    records_per_person: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    members_per_person: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    @property
+    def person(self) -> tuple[int, int]:
+        """(records of a person at one member, members at which a person may be)."""
+        return self.records_per_person or 1, self.members_per_person or 1
 
 
 class AbsenceTerms(_Part):
@@ -255,6 +264,12 @@ class Contract(_Part):
                     f"{member.size} records of {member.name}, and at least one must be held out "
                     "and one trained on"
                 )
+        if self.privacy.person[1] > 1:
+            raise ValueError(
+                "evaluation needs persons who are at one member only, not at "
+                f"{self.privacy.person[1]}: each member draws by itself who is held out, so that "
+                "the same person could be trained on at one and evaluated on at another"
+            )
         if self.finish_mixing != "exact":
             raise ValueError(
                 'evaluation needs finish_mixing = "exact", so that all members evaluate the same '

@@ -137,6 +137,11 @@ class Spending:
         if final and any(run["open"] for run in self._store.runs() if run["run"] == self.run):
             self._store.close_run(self.run)
 
+    def give_back(self) -> None:
+        """Free a reservation from which nothing was, or will be, released."""
+        if any(run["open"] for run in self._store.runs() if run["run"] == self.run):
+            self._store.close_run(self.run)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -23,7 +23,9 @@ and psi is convex with its minimum 1 at 0: E psi(l) <= E max(psi(B), psi(-B)), w
 1) tau^2/2 to leading order, as for noise that is added to a value. max(psi(x), psi(-x)) is convex
 and grows for x >= 0, and of all joint laws of R and R' the one with R = R' has the largest mean of
 such functions of their sum: so R + R' is replaced by 2R. (add-remove: Delta = a x, tau = G/s, the
-same.) Rounds that see released values only compose by adding the logarithms.
+same. A person with j records: Delta has up to j terms on either side, |Delta| <= 2jG, and tau =
+2jG/s counts the mean of their R, which is again replaced by R; L is that of all their records.)
+Rounds that see released values only compose by adding the logarithms.
 """
 
 from __future__ import annotations

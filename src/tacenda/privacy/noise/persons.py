@@ -65,26 +65,12 @@ def kept_records(persons: Array, most: int, key: bytes) -> Ints:
     return np.flatnonzero(kept)
 
 
-def person_uniforms(persons: Iterable[str], key: bytes, purpose: str) -> Array:
-    """(m,) a number from 0 to below 1 for each record, the same for all records of a person."""
-    known: dict[str, float] = {}
-    for name in persons:
-        if name not in known:
-            known[name] = (_word(key, purpose, str(name), 0) >> 11) * 2.0**-53
-    return np.array([known[name] for name in persons], float)
-
-
-def chosen_persons(persons: Array, share: float, key: bytes, purpose: str) -> Array:
-    """(m,) whether each record's person is one of the `share` of persons that a coin of its own
-    chooses."""
-    part = checks.between("share", share, 0.0, 1.0, open_ends=False)
-    return np.asarray(person_uniforms(persons, key, purpose) < part)
-
-
 def persons_over(persons: Array, n: int, key: bytes) -> Ints:
     """(m,) a node from 0 to n - 1 for each record, the same for all records of a person."""
     nodes = checks.whole("n", n, least=1)
-    return np.floor(person_uniforms(persons, key, "node") * nodes).astype(np.int64)
+    names, who = np.unique(persons, return_inverse=True)
+    drawn = [(_word(key, "node", str(name), 0) * nodes) >> 64 for name in names]
+    return np.array(drawn, np.int64)[who]
 
 
 def _word(key: bytes, purpose: str, name: str, place: int) -> int:

@@ -9,8 +9,9 @@ import pytest
 
 from node_stage import small_contract
 from tacenda.errors import StateError
+from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.run_plan import make_plan
-from tacenda.node.state.spending import Spending
+from tacenda.node.state.spending import Spending, is_evaluation_of, is_run_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 PLAN = make_plan(small_contract(3, 2))
@@ -71,3 +72,39 @@ def test_a_closed_run_releases_nothing_more(tmp_path: Path) -> None:
         copy.settle(charges[:1], final=True)  # nothing new: a finished run may start again
         with pytest.raises(StateError, match="was closed and can release nothing more"):
             copy.settle(charges, final=True)
+
+
+def test_the_closing_run_is_a_run_of_its_own(tmp_path: Path) -> None:
+    """Reserved beside the training, begun once, known to be the evaluation, and free again where it
+    is not made."""
+    contract = small_contract(3, 2, finish_mixing="exact", evaluation={"held_out": 0.5})
+    training, closing = make_plan(contract), closing_plan(contract)
+    smaller = closing_plan(contract, absent=["m2"])
+    ledger = tmp_path / "ledger"
+
+    def booked(plan: Any, key: bytes = KEY, closes: Any = contract) -> Spending:
+        return Spending(ledger, plan, "m0", None, key, "held-out", closes=closes)
+
+    runs = [booked(training, closes=None), booked(closing), booked(smaller)]
+    assert len({one.run for one in runs}) == 3
+    assert [is_run_of(one.run, contract, "m0") for one in runs] == [True, False, False]
+    assert [is_evaluation_of(one.run, contract, "m0") for one in runs] == [False, True, True]
+    assert not is_evaluation_of(runs[1].run, contract, "m")
+    with runs[0], runs[1], LedgerStore(ledger) as store:
+        assert all(store.holds(one.run) for one in runs[:2])
+    with (
+        pytest.raises(StateError, match="m0 has begun this contract before, with another state"),
+        booked(closing, NEW),
+    ):
+        pass
+    with booked(closing) as spending:
+        spending.require_open()
+        spending.give_back()
+    with LedgerStore(ledger) as store:
+        assert {run["run"]: run["open"] for run in store.runs()} == {
+            runs[0].run: True,
+            runs[1].run: False,
+        }
+        assert store.spent("held-out").reserved == training.events("m0")
+    with booked(closing) as spending, pytest.raises(StateError, match="is closed in the ledger"):
+        spending.require_open()
