@@ -151,7 +151,7 @@ class MPI(Ranks):
         return self._known[key]
 
     def end(self) -> MPIEnd:
-        """This rank's end of the wire.
+        """Give this rank's end of the wire.
 
         Returns
         -------
@@ -336,8 +336,9 @@ class MPI(Ranks):
             self.abort(f"rank {self.rank} of {self.size} failed {doing}: {words}")
 
     def all_failed(self) -> bool:
-        """Whether every rank ends with an error at this time, as where the same settings are wrong
-        for all; then each may end by itself.
+        """Tell whether every rank ends with an error at this time.
+
+        So it is where the same settings are wrong for all; then each may end by itself.
 
         Returns
         -------
@@ -449,8 +450,9 @@ class _Standing:
 
 
 def launched() -> int:
-    """How many processes an MPI starter (mpiexec, mpirun, srun) has started for this run; says so
-    without loading MPI.
+    """How many processes an MPI starter has started for this run.
+
+    It asks the environment of mpiexec, mpirun or srun, and does not load MPI.
 
     Returns
     -------
