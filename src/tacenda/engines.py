@@ -148,11 +148,12 @@ def _ray(engine: Engine) -> Iterator[Submit]:
     began = not ray.is_initialized()
     if began:
         try:
+            own: dict[str, Any] = {} if engine.address else {"include_dashboard": False}
             ray.init(
                 f"ray://{engine.address}" if engine.address else None,
                 log_to_driver=False,
                 logging_level="error",
-                **({} if engine.address else {"include_dashboard": False}),
+                **own,
             )
         except (ConnectionError, OSError, ValueError) as failed:
             raise StateError(

@@ -15,6 +15,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, LedgerWarning, UnsupportedError
 from tacenda.evaluation.measures import Units
 from tacenda.evaluation.private import PrivateEvaluation, counts_for
+from tacenda.privacy.lasting.accounts import HELD_OUT
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.counts import ClassCounts, ValueSums
@@ -22,7 +23,6 @@ from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 
-HELD_OUT = "/held-out"  # behind an account's name: its records that are never trained on
 SAME = 0.5  # from this share of common records on, held-out records are training records
 
 

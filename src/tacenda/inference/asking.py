@@ -160,7 +160,7 @@ def gradient_moments(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
             "one class against the rest."
         )
-    known = dataclasses.fields(k.loss) if dataclasses.is_dataclass(k.loss) else ()
+    known: Any = dataclasses.fields(k.loss) if dataclasses.is_dataclass(k.loss) else ()
     options = {f.name: getattr(k.loss, f.name) for f in known}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):

@@ -166,9 +166,11 @@ class LedgerStore:
         """The account of the records that are held out of training on `dataset`'s records
         (`accounts.held_out_of`); both as (rows, labels), apart: the data set was named by its
         holder, whose word keeps it apart from others."""
-        marks = [marks_of(*records, self._file.salt) for records in (trained, held_out)]
+        seen, kept = (
+            marks_of(rows, labels, self._file.salt) for rows, labels in (trained, held_out)
+        )
         with self._file.writing():
-            return held_out_of(self._file, dataset, *marks, apart)
+            return held_out_of(self._file, dataset, seen, kept, apart)
 
     def set_budget(
         self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one"
