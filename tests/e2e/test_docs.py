@@ -31,6 +31,7 @@ PAGES = [
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
     "docs/officers.md",
+    "docs/statisticians.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
