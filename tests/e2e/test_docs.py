@@ -33,6 +33,7 @@ PAGES = [
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
     "docs/shared-noise-for-officers.md",
     pytest.param("docs/officers.md", marks=pytest.mark.slow),
+    "docs/statisticians.md",
 ]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
