@@ -151,7 +151,9 @@ def _exported(folder: Path, node: int | None) -> Model:
         None if names is None else tuple(str(n) for n in names),
         None,
         (
-            measures.Units() if bounds is None else measures.Units(0.0, 1.0, *map(float, bounds))
+            measures.Units()
+            if bounds is None
+            else measures.Units(0.0, 1.0, float(bounds[0]), float(bounds[1]))
         ).of_loss(about["loss"]),
         coefficients=model.coef_table_,
         loss=about["loss"],

@@ -60,7 +60,7 @@ class StackedModel(PrivateLinearModel):
             ids = np.repeat(np.arange(count), each)
             shards, _ = place(table, ids, owner, self.n_nodes, self.graph)
             # Every record has T rows, so these counts are those of the records, T times
-            sizes = [len(own) for _, own in shards]
+            sizes: Any = [len(own) for _, own in shards]
             if self.public_sizes is not None:
                 sizes = np.broadcast_to(self.public_sizes, (len(shards),)) * float(each)
             more = {
