@@ -249,7 +249,7 @@ class PrivateDiscreteHazard(StackedModel):
         survival : ndarray of shape (n_samples, n_periods)
             In the order of `periods`.
         """
-        return np.asarray(np.cumprod(1.0 - self.predict_hazard(X), axis=1), float)
+        return np.asarray(np.cumprod(1.0 - self.predict_hazard(X), axis=1), np.float64)
 
     def score(self, X: Any, y: Any) -> float:
         """Concordance of the risk scores with the times, computed without noise.
