@@ -133,5 +133,7 @@ def promise(row: dict[str, Any]) -> str:
     # all other noise from everybody.
     limit = "" if row.get("coalition") is None else f", coalition {row['coalition']}"
     true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']}{limit})"
+    unit = str(row.get("unit") or "")
+    true += f" for {unit}" if unit.startswith("one person") else ""
     claimed = row.get("claimed")
     return f"{true} [claimed {short(claimed[0])}]" if claimed else true

@@ -125,6 +125,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
             why=worst.why,
             coalition=worst.curve().coalition,
             conditions=list(worst.curve().conditions),
+            unit=worst.unit,
         )
         found = as_shown(found, worst.adjacency)
     else:
