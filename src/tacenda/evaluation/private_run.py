@@ -19,6 +19,7 @@ from tacenda.privacy.lasting.accounts import HELD_OUT
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.counts import ClassCounts, ValueSums
+from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
@@ -140,13 +141,14 @@ def evaluation_of(
     units: Units | None = None,
 ) -> PrivateEvaluation:
     """What follows from a run of `StatisticRelease`: of the problem its public facts alone."""
-    replaced = result.privacy is None or result.privacy.adjacency == "replace-one"
+    relation = "replace-one" if result.privacy is None else result.privacy.adjacency
+    public = Facts.of(held_out, relation).counts_are_public
     names = held_out.classes
     return PrivateEvaluation(
         counts,
         np.asarray(result.released["total"], float),
         float(result.released["noise"][0]),
-        int(np.sum(held_out.sizes)) if replaced else None,
+        int(np.sum(held_out.sizes)) if public else None,
         result.privacy,
         None if names is None else tuple(str(c) for c in names),
         Units() if units is None else units,

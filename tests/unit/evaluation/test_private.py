@@ -214,6 +214,23 @@ def test_coins_fall_alike_for_one_name_and_move_no_other() -> None:
     assert not np.array_equal(coins, tc.data.held_out_by_coin(names, 0.3, bytes(16)))
 
 
+def test_a_person_is_on_one_side_and_hides_the_number_of_records() -> None:
+    rng = np.random.default_rng(0)
+    data = tc.data.make_classification(600, 3, seed=0)
+    ids = rng.integers(0, 150, 600)
+    shards = tc.data.partition.by_person(data.X, data.y, ids, 3)
+    training, held_out = tc.data.hold_out(shards, 0.4, seed=0)
+    sides = [set(np.concatenate(part.persons)) for part in (training, held_out)]
+    assert not sides[0] & sides[1] and sides[0] | sides[1] == {str(k) for k in ids}
+    problem = tc.Problem(held_out, classes=(0, 1), records_per_person=4, public_sizes=[60, 60, 60])
+    graph, budget = tc.graph.complete(3), tc.Privacy(4.0, adjacency="add-remove")
+    found = tc.evaluate_privately(np.ones(3), problem, graph, budget, seed=0)
+    assert found.records is None
+    alone = tc.Problem([(X, y) for X, y in held_out], classes=(0, 1), public_sizes=[60, 60, 60])
+    one = tc.evaluate_privately(np.ones(3), alone, graph, budget, seed=0)
+    assert found.noise == pytest.approx(4 * one.noise)
+
+
 @pytest.fixture(scope="module")
 def parts() -> tuple[tc.Problem, tc.Problem, tc.Problem, np.ndarray]:
     """(all records, those trained on, those held out, a model)."""
