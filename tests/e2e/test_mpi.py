@@ -92,7 +92,7 @@ def test_an_error_in_the_script_of_one_rank_ends_all() -> None:
 @pytest.mark.slow
 def test_ranks_of_two_versions_do_not_start() -> None:
     ended = stage(2, "versions", "9")
-    assert ended.returncode == 1 and ended.stderr.count("StateError") == 1
+    assert ended.returncode == 1 and ended.stderr.count("errors.StateError:") == 1
     assert "differ in the version of tacenda: '0' on rank 0, '0.9' on rank 1" in ended.stderr
 
 

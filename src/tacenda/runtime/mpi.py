@@ -33,7 +33,7 @@ T = TypeVar("T")
 SAME_PACKAGES = "install the same packages on all machines of the run"
 # Set by the starters of Open MPI, of MPICH, Intel MPI and Slurm's PMI-2, and of Slurm with PMIx
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-_GRACE = 2.0  # seconds in which rank 0 may say itself what is wrong
+_GRACE = 5.0  # seconds in which rank 0 may say itself what is wrong
 
 
 class MPI(Ranks):
@@ -343,7 +343,7 @@ class MPI(Ranks):
         Returns
         -------
         bool
-            False if some rank did not come within two seconds.
+            False if some rank did not come within five seconds.
         """
         if self._failed is None:
             meeting, until = self._ending.Ibarrier(), time.monotonic() + _GRACE
