@@ -127,6 +127,7 @@ def test_the_plain_form_key_by_key_and_back() -> None:
             "delta": DELTA,
             "adjacency": more.get("adjacency", "replace-one"),
             "unit": "one record of one node",
+            "one_record": False,
             "mode": more.get("mode", "sound"),
             "accountant": "gaussian-exact",
             "coalition": None,
