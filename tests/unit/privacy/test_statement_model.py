@@ -129,6 +129,7 @@ def test_the_plain_form_key_by_key_and_back() -> None:
             "unit": "one record of one node",
             "records_per_person": 1,
             "members_per_person": 1,
+            "one_record": False,
             "mode": more.get("mode", "sound"),
             "accountant": "gaussian-exact",
             "coalition": None,
