@@ -1,7 +1,11 @@
 """A record that was trained on and evaluated on, or asked for bounds and evaluated on, pays for
-both: in the ledger the accounts NAME and NAME/held-out then add up."""
+both: in the ledger the accounts NAME and NAME/held-out then add up. And no record speaks for
+another: not by its place in a split, nor in a statistic."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from tacenda.errors import LedgerWarning
 from tacenda.evaluation.private_run import held_out_account
 from tacenda.privacy.lasting.accounts import BOUNDS, HELD_OUT, joined
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.problem.statistics import Statistic
 from tacenda.runtime.lasting_run import account_of
 
 NAME = "us"
@@ -124,3 +129,28 @@ def test_one_record_more_moves_no_other_under_add_remove(rows, sparse):
         assert trained <= other_trained
         assert held <= other_held
     assert 15 <= len(held) <= 45
+
+
+@dataclass(frozen=True)
+class Gossip(Statistic):
+    """A cheat: every record's vector tells the largest feature of its whole block."""
+
+    name: ClassVar[str] = "gossip"
+    length: ClassVar[int] = 1
+    norm: ClassVar[float] = 1.0
+    non_negative: ClassVar[bool] = True
+
+    def vectors(self, records, model):
+        return np.full((len(records), 1), float(records.dense[:, 0].max() > 0.999))
+
+
+def test_vectors_of_foreign_code_cannot_depend_on_other_records(rows):
+    rows = rows * 0.9
+    store = problem(rows).store
+    other = rows.copy()
+    other[0] = [1.0, 0.0, 0.0]
+    node, model = np.array([0]), np.zeros((1, 3))
+    moved = problem(other).store.statistic(node, Gossip(), model) - store.statistic(
+        node, Gossip(), model
+    )
+    assert abs(moved[0, 0]) <= 1.0

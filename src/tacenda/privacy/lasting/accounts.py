@@ -128,8 +128,8 @@ def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart:
     if mixed and join(file, name, held):
         notes.append(
             f"data set {name!r} was used before with other records, with another share held "
-            "out, or for private bounds, so that some records may have paid on both sides: from now "
-            f"on {name!r} and {held!r} add up."
+            "out, or for private bounds, so that some records may have paid on both sides: from "
+            f"now on {name!r} and {held!r} add up."
         )
     near = [n for n in overlapping(file, kept) if n.name not in (name, held)]
     known = [
