@@ -39,6 +39,7 @@ STATEMENT, LEDGER, SCHEMA = "statement.json", "ledger.jsonl", "schema.toml"
 CERTIFICATE, EVALUATION, AUDIT = "certificate.json", "evaluation.json", "audit.json"
 BILL, ORGANISATION, SIMULATED = "sbom.cdx.json", "organisation.json", "simulation.json"
 GRID = 1e-6  # relative: what two machines' accountants may differ by
+LATTICE = 1e-3  # relative: what rounding noise up to whole numbers may take off epsilon
 
 
 def gather(folder: Path) -> dict[str, Any]:
@@ -213,13 +214,15 @@ def composed(statement: Statement, events: Iterable[tuple[Event, int]]) -> State
 
 def as_planned(statement: Statement, plan: RunPlan, place: int) -> bool:
     """Whether the charges are, one by one, those of the plan: a finished run has made every
-    release, none with less noise, and none with more."""
+    release, none with less noise, and none with more than rounding adds."""
     planned = [charge.rows(np.array([place])) for charge in plan.calibration.reserved.each()]
     made = list(statement.charges.each())
-    return len(made) == len(planned) and all(
-        one.covered_by(other) and other.covered_by(one)
-        for one, other in zip(made, planned, strict=True)
-    )
+    if len(made) != len(planned) or not all(
+        one.covered_by(other) for one, other in zip(made, planned, strict=True)
+    ):
+        return False
+    agreed = replace(statement, charges=Charges((one, 1) for one in planned), n_nodes=1).epsilon
+    return agreed <= statement.epsilon * (1 + LATTICE)
 
 
 def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) -> dict[str, Any]:
