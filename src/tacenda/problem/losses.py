@@ -475,8 +475,10 @@ class Poisson(OfOneScore):
 
     @property
     def typical_curvature(self) -> float:
-        """The curvature at a rate of 1, or of an eighth of the label bound if that is less: what
-        steps are planned for."""
+        """The curvature for which steps are planned.
+
+        That at a rate of 1, or of an eighth of the label bound if that is less.
+        """
         return _typical_rate(self.label_bound) / self.label_bound
 
     def value(self, scores: Array, labels: Array) -> Array:
@@ -568,8 +570,10 @@ class NegativeBinomial(OfOneScore):
 
     @property
     def typical_curvature(self) -> float:
-        """The curvature at a rate, and a label, of 1, or of an eighth of the label bound if that is
-        less: what steps are planned for."""
+        """The curvature for which steps are planned.
+
+        That at a rate, and a label, of 1, or of an eighth of the label bound if that is less.
+        """
         m, r = _typical_rate(self.label_bound), 1.0 / self.dispersion
         return m * r / (m + r) / max(self.label_bound, r)
 

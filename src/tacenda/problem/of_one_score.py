@@ -23,8 +23,11 @@ class OfOneScore:
 
     @property
     def label_range(self) -> tuple[float, float]:
-        """Where labels lie. A regression loss whose labels have no bound is a function of the
-        residual s - y; one with a bound takes a label beyond it as the bound."""
+        """Where the labels of a regression lie.
+
+        A loss whose labels have no bound is a function of the residual s - y; one with a bound
+        takes a label beyond it as the bound.
+        """
         return -math.inf, math.inf
 
     @property

@@ -23,11 +23,10 @@ def shuffled(graph: Any, seed: int = 0) -> Any:
     """The same graph with its nodes numbered at random."""
     import networkx as nx
 
-    names = list(graph.nodes)
-    order = np.random.default_rng(seed).permutation(len(names))
+    order = np.random.default_rng(seed).permutation(graph.n)
     found = nx.Graph()
-    found.add_nodes_from(names[k] for k in order)
-    found.add_edges_from(graph.edges)
+    found.add_nodes_from(order.tolist())
+    found.add_edges_from(graph.edges.tolist())
     return tc.graph.Topology.of(found)
 
 
