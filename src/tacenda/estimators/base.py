@@ -460,6 +460,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "A person counts as one record of one node; "
             "several records of one person weaken the guarantee."
             if result.privacy.unit == UNIT
+            else f"The guarantee is for {result.privacy.for_whom}, of one node; several records "
+            "of one person weaken it."
+            if result.privacy.one_record
             else f"The guarantee is for {result.privacy.for_whom}; records beyond that were left "
             "out by a random draw.",
             "The fit was simulated in one process: the person who ran it saw all records; "

@@ -194,8 +194,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     1.0
     """
 
-    # The node of each record reaches `fit` through pipelines without asking
-    __metadata_request__fit = {"nodes": True}  # noqa: RUF012
+    # What is known of each record reaches `fit` through pipelines without asking
+    __metadata_request__fit = dict.fromkeys(("nodes", "groups", "records_per_person"), True)
 
     def __init__(
         self,
@@ -217,7 +217,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state, self.verbose = random_state, verbose
         self.ledger, self.dataset = ledger, dataset
 
-    def fit(self, X: Any, y: Any, nodes: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        nodes: Any = None,
+        groups: Any = None,
+        records_per_person: int = 1,
+    ) -> Self:
         """Train the candidates and choose one, within epsilon and delta.
 
         Parameters
@@ -229,6 +236,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         nodes : array-like of shape (n_samples,), default=None
             Which data holder each record belongs to. None: an even split over the estimator's
             `n_nodes`.
+        groups : array-like of shape (n_samples,), default=None
+            Ids of the persons behind the records. The guarantee is then for a person, whose records
+            are all trained on or all held out. It goes with an estimator of
+            adjacency="add-remove" and public_sizes.
+        records_per_person : int, default=1
+            So many records of each person are kept, drawn at random.
 
         Returns
         -------
@@ -239,7 +252,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         # A fixed random_state gives every training and the choice noise of its own: equal noise in
         # two releases would cancel
         source = np.random.default_rng(self._seed())
-        inner, outer = self._split(X, y, nodes, source)
+        inner, outer = self._split(X, y, nodes, groups, records_per_person, source)
         seeds = [int(s) for s in source.choice(2**31 - 1, len(candidates) + 1, replace=False)]
         known = self.random_state is not None
         self._known = self._labels(y)
@@ -299,7 +312,13 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return {"classes": np.unique(np.asarray(y)).tolist() if declared is None else declared}
 
     def _split(
-        self, X: Any, y: Any, nodes: Any, source: np.random.Generator
+        self,
+        X: Any,
+        y: Any,
+        nodes: Any,
+        groups: Any,
+        records_per_person: int,
+        source: np.random.Generator,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments of `fit` for the records trained on, and for those held out."""
         share = checks.between("held_out", self.held_out, 0.0, 1.0)
@@ -309,7 +328,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"nodes must name the holder of each record ({count}), not shape {owners.shape}."
             )
-        away = held_out_records(owners, count, share, self.estimator.adjacency, source)
+        persons, how = None, {}
+        if groups is not None:
+            if self.estimator.adjacency != "add-remove":
+                raise InputError(
+                    "groups needs an estimator with adjacency='add-remove' and public_sizes, not "
+                    f"adjacency={self.estimator.adjacency!r}: persons are held out by a coin each, "
+                    "so that the number of records on each side is not public."
+                )
+            persons, owners = self.estimator._persons(groups, count, owners)
+            how = {"records_per_person": records_per_person}
+        elif records_per_person != 1:
+            raise InputError(
+                f"groups must be given where records_per_person is above 1 ({records_per_person}): "
+                "the id of the person behind each record."
+            )
+        away = held_out_records(owners, count, share, self.estimator.adjacency, source, persons)
 
         def part(chosen: Array) -> dict[str, Any]:
             where = np.flatnonzero(chosen)
@@ -317,6 +351,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "X": _rows(X, where),
                 "y": _rows(y, where),
                 "nodes": None if owners is None else owners[where],
+                **({} if persons is None else {"groups": persons[where], **how}),
             }
 
         return part(~away), part(away)
@@ -607,12 +642,18 @@ class _Reader:
 
 
 def held_out_records(
-    nodes: Any, count: int, share: float, adjacency: str, source: np.random.Generator
+    nodes: Any,
+    count: int,
+    share: float,
+    adjacency: str,
+    source: np.random.Generator,
+    persons: Any = None,
 ) -> Array:
     """(count,) whether each record is held out, drawn without a look at any record: so many of
-    each holder's, or under add-remove each by a coin of its own."""
+    each holder's, or under add-remove each, or each person, by a coin of its own."""
     if adjacency == "add-remove":
-        return held_out_by_coin(map(str, range(count)), share, source.bytes(32))
+        names = map(str, range(count)) if persons is None else persons
+        return held_out_by_coin(names, share, source.bytes(32))
     away = np.zeros(count, bool)
     for own in [np.arange(count)] if nodes is None else _positions(nodes):
         seed = int(source.integers(2**62))

@@ -11,6 +11,7 @@ any other loss of m records with this G.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -85,6 +86,8 @@ class StackedModel(PrivateLinearModel):
         )
 
     def _keep(self, result: RunResult, scaling: Scaling, topology: Any) -> None:
+        if result.privacy is not None and self._rows_each > 1:
+            result = replace(result, privacy=replace(result.privacy, one_record=True))
         super()._keep(result, _StackedScaling(scaling, self._rows_each), topology)  # type: ignore[arg-type]
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:

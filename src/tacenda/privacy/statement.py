@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 UNIT = "one record of one node"
 
 
-def unit_of(records_per_person: int = 1, members_per_person: int = 1) -> str:
+def unit_of(
+    records_per_person: int = 1, members_per_person: int = 1, one_record: bool = False
+) -> str:
     """Whose data the promise is about, in words that follow "for"."""
     if (records_per_person, members_per_person) == (1, 1):
         return UNIT
+    if one_record and members_per_person == 1:
+        return f"{UNIT}, which is {records_per_person} rows"
     most = f"one person with at most {counted(records_per_person, 'record')}"
     if members_per_person == 1:
         return most
@@ -71,6 +75,9 @@ class Statement:
         k: the promise is for a person with at most k records of one node; 1: for a record.
     members_per_person : int
         On how many nodes a person may be; the promise is for all of them together.
+    one_record : bool
+        Whether the k records of a person are the rows that a model makes of one record, so that the
+        promise is for that record.
 
     Examples
     --------
@@ -97,17 +104,20 @@ class Statement:
     hidden: Hidden | None = None
     records_per_person: int = 1
     members_per_person: int = 1
+    one_record: bool = False
 
     @property
     def unit(self) -> str:
         """Whose data the promise is about: one record, or one person with at most k records."""
-        return unit_of(self.records_per_person, self.members_per_person)
+        return unit_of(self.records_per_person, self.members_per_person, self.one_record)
 
     @property
     def for_whom(self) -> str:
         """The same as a whole: every single record, or every person with at most k records."""
         if self.unit == UNIT:
             return "every single record"
+        if self.unit.startswith(UNIT):
+            return self.unit.replace(UNIT, "every single record", 1)
         return self.unit.replace("one person", "every person", 1)
 
     @cached_property
@@ -290,6 +300,7 @@ class Statement:
             "unit": self.unit,
             "records_per_person": self.records_per_person,
             "members_per_person": self.members_per_person,
+            "one_record": self.one_record,
             "mode": self.mode,
             "accountant": self.accountant,
             "coalition": self.curve().coalition,
@@ -355,6 +366,7 @@ class Statement:
             _hidden(values.get("final_model"), n),
             values.get("records_per_person", 1),
             values.get("members_per_person", 1),
+            values.get("one_record", False),
         )
 
     def __repr__(self) -> str:

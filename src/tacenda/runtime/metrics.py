@@ -225,8 +225,8 @@ def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
 
 
 # Of records: shares, which have their number below, and amounts, which depend on it
-_SHARES = ("roc_auc", "average_precision", "f1", "brier", "r2")
-_LOSSES = ("loss", "node_loss", "own_loss", "log_loss", "rmse", "mae")
+_SHARES = ("roc_auc", "average_precision", "f1", "brier", "r2", "share_below")
+_LOSSES = ("loss", "node_loss", "own_loss", "log_loss", "rmse", "mae", "deviance", "pinball")
 _AMOUNTS = (*_LOSSES, "suboptimality", "data_passes")
 
 

@@ -201,7 +201,8 @@ def test_private_hazards_rank_persons_and_promise_for_all_their_rows() -> None:
     plain = tc.PrivateDiscreteHazard((1, 2, 4), **PLAIN).fit(X, y)
     model = tc.PrivateDiscreteHazard((1, 2, 4), **PRIVATE).fit(X, y)
     assert model.privacy_.epsilon == pytest.approx(2.0, abs=1e-6)
-    assert "one person with at most 3 records" in model.privacy_.unit
+    assert model.privacy_.unit == "one record of one node, which is 3 rows"
+    assert model.privacy_.for_whom == "every single record, which is 3 rows"
     assert model.score(X, y) > plain.score(X, y) - 0.02
     assert "hazard" in str(model.coef_table_)
     with pytest.raises(InputError, match="two columns"):

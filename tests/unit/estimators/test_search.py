@@ -199,3 +199,20 @@ def test_a_search_is_an_estimator() -> None:
     assert not hasattr(svc, "predict_proba")
     whole = make_pipeline(FunctionTransformer(), again).fit(X, LABELS)
     assert whole.predict(X[:3]).shape == (3,)
+
+
+def test_persons_are_on_one_side() -> None:
+    ids = RNG.integers(0, 300, 900)
+    model = classifier(adjacency="add-remove", n_nodes=1, public_sizes=800)
+    search = tc.PrivateSearchCV(model, {"strength": [1e-3]}, epsilon=20.0, random_state=0)
+    inner, outer = search._split(X, LABELS, None, ids, 3, np.random.default_rng(0))
+    assert not set(inner["groups"]) & set(outer["groups"])
+    assert 0.1 < len(outer["y"]) / 900 < 0.3
+    search.fit(X, LABELS, groups=ids, records_per_person=3)
+    for said in (search.privacy_, search.training_privacy_, search.held_out_privacy_):
+        assert said.unit == "one person with at most 3 records"
+        assert said.epsilon <= 20.0 * (1 + 1e-9)
+    with pytest.raises(InputError, match="groups needs an estimator with adjacency='add-remove'"):
+        tc.PrivateSearchCV(classifier(), {"strength": [1e-3]}).fit(X, LABELS, groups=ids)
+    with pytest.raises(InputError, match="groups must be given"):
+        search.fit(X, LABELS, records_per_person=3)

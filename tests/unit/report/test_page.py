@@ -359,7 +359,13 @@ def test_a_manifest_may_not_point_elsewhere(tmp_path: Path, folder: Path) -> Non
 def test_lazy_names() -> None:
     import tacenda.report as report
 
-    assert report.__all__ == ["build", "evaluation_page", "figures", "model_card"]
+    assert report.__all__ == [
+        "build",
+        "evaluation_page",
+        "figures",
+        "model_card",
+        "private_evaluation_page",
+    ]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = report.nothing
 

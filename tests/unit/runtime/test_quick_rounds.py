@@ -20,6 +20,7 @@ from tacenda.problem import problem as problem_module
 from tacenda.problem import store as store_module
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.runtime import kernels
+from tacenda.runtime.held import Held
 
 NODES, FEATURES = 6, 37
 
@@ -244,8 +245,10 @@ def test_objective_of_float32_records(monkeypatch: pytest.MonkeyPatch, loss: str
 
 def test_the_reference_is_judged_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     small, asked = problem(4), []
-    reference, honest = small.solve(), small.objective
-    monkeypatch.setattr(small, "objective", lambda w: asked.append(np.array(w)) or honest(w))
+    reference, honest = small.solve(), Held.objective
+    monkeypatch.setattr(
+        Held, "objective", lambda self, w: asked.append(np.array(w)) or honest(self, w)
+    )
     run = tc.simulate(
         small,
         tc.graph.ring(4),
@@ -257,7 +260,9 @@ def test_the_reference_is_judged_once_a_run(monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert sum(np.array_equal(w, reference) for w in asked) == 1 and len(asked) == 7
     for row in run.history.rows:
-        assert row["suboptimality"] == row["objective"] - honest(reference)
+        assert row["suboptimality"] == pytest.approx(
+            row["objective"] - small.objective(reference), abs=1e-14
+        )
 
 
 @pytest.mark.parametrize("name", ["ipadmm", "cdpadmm", "ddpadmm", "dpdda", "gossipgd"])
