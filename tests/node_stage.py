@@ -402,14 +402,14 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
     import tacenda as tc
     from tacenda.algorithms.registry import from_plain
     from tacenda.data.encoding import encode
-    from tacenda.node.run_plan import make_plan, topology_of
+    from tacenda.node.run_plan import loss_of, make_plan, topology_of
 
     c = stage.contract
     sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]
     p = c.problem
     problem = tc.Problem(
         [(s.X, s.y) for s in sets],
-        loss=p.loss,
+        loss=loss_of(c),
         regulariser=p.regulariser,
         strength=p.strength,
         loss_scale=p.loss_scale,

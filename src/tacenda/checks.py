@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tacenda.errors import InputError
@@ -48,6 +49,24 @@ def between(name: str, value: Any, low: float, high: float, *, open_ends: bool =
         kind = "strictly between" if open_ends else "between"
         raise InputError(f"{name} must be {kind} {low:g} and {high:g}, not {value!r}.")
     return float(value)
+
+
+def with_options(name: str, part: Any, options: Mapping[str, Any]) -> Any:
+    """A loss or regulariser with these settings in place of its usual ones; `name`: of the field
+    that holds them."""
+    # One of somebody's own (it has a digest) is what its maker declared
+    fixed = hasattr(part, "digest") or not dataclasses.is_dataclass(part)
+    known = [] if fixed else [f.name for f in dataclasses.fields(part)]
+    for key in options:
+        if not known:
+            raise InputError(
+                f"{name}: {part.name!r} takes no options, so {key!r} must be left out."
+            )
+        one_of(name, key, known)
+    try:
+        return dataclasses.replace(part, **options) if options else part
+    except InputError as wrong:
+        raise InputError(f"{name}: {wrong}") from None
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:

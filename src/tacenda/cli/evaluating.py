@@ -71,7 +71,8 @@ def evaluate(
     Without --private it reads the records without noise: what it prints is not private unless they
     are public. With --private it releases one vector of noisy counts, charged before it is drawn;
     each measure then has an interval for the noise and for which records were held out. Records
-    that were trained on are refused.
+    that were trained on are refused. It is a simulation on this machine: its noise is
+    floating-point and seeded; among real members [evaluation] in the contract is the way.
 
     Example: tacenda evaluate runs/fit-dpdda-20300101-120000 test.csv --private --epsilon 1
     """
@@ -150,6 +151,7 @@ def _private(
         units=model.units,
     )
     found.about.update({"name": model.name, "data": which, "charged": ledger is not None})
+    found.about["loss"] = model.loss or found.about["loss"]
     if model.classes is not None:
         found = replace(found, classes=model.classes)
     plain = found.to_plain()
@@ -188,11 +190,12 @@ def _print_private(found: Any) -> None:
         )
     bins = [row for row in found.calibration if row["observed"] is not None]
     if bins:
+        predicted, observed = found.calibration_words
         print()
         show.table(
-            ["probability", "records", "observed share"],
+            [predicted, "records", observed],
             [
-                [f"{b['low']:g} to {b['high']:g}", f"{b['records']:.0f}", _ends(b["observed"])]
+                [f"{b['low']:.4g} to {b['high']:.4g}", f"{b['records']:.0f}", _ends(b["observed"])]
                 for b in bins
             ],
             title="Calibration: bins with enough records for this noise",

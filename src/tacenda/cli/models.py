@@ -251,6 +251,7 @@ def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tupl
 
     from tacenda.data.partition import even
     from tacenda.evaluation.private import counts_for
+    from tacenda.problem import losses
     from tacenda.problem.problem import Problem
 
     weights, units = model.weights, model.units
@@ -263,7 +264,7 @@ def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tupl
     bounds: list[float] | None = None
     several = model.classes is not None and len(model.classes) > 2
     if model.classes is None:
-        loss = "squared"
+        loss = "squared"  # it takes every number; what is counted follows from the model's own
         if units.low is None or units.high is None:
             raise InputError(
                 f"{model.name} declares no bounds of its label, which a private evaluation needs; "
@@ -281,7 +282,12 @@ def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tupl
         data_norm=LONGEST,  # counts do not depend on it: it only refuses broken rows
         classes=None if model.classes is None else range(len(model.classes)),
     )
-    return problem, counts_for(problem.loss, problem.n_outputs, bounds), weights.reshape(-1)
+    learnt = problem.loss
+    if model.loss in measures.LOG_RATES:
+        learnt = losses.by_name(model.loss)
+    elif model.loss in measures.QUANTILES and model.level is not None:
+        learnt = losses.by_name(model.loss, level=model.level)
+    return problem, counts_for(learnt, problem.n_outputs, bounds), weights.reshape(-1)
 
 
 def _named(model: Model, data: str) -> tuple[Any, str]:

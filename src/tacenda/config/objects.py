@@ -3,7 +3,6 @@ is read here."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import Any
 
@@ -96,26 +95,15 @@ def loss_of(problem: ProblemSection, classes: int) -> Any:
             f"problem.loss {loss.name!r} does not fit the label, which is {found}; "
             "use loss = 'auto'."
         )
-    return _with_options("problem.loss_options", loss, problem.loss_options)
+    return checks.with_options("problem.loss_options", loss, problem.loss_options)
 
 
 def regulariser_of(problem: ProblemSection) -> Any:
-    return _with_options(
+    return checks.with_options(
         "problem.regulariser_options",
         regularisers.by_name(problem.regulariser),
         problem.regulariser_options,
     )
-
-
-def _with_options(name: str, value: Any, options: dict[str, float]) -> Any:
-    known = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
-    for key in options:
-        if not known:
-            raise InputError(
-                f"{name}: {value.name!r} takes no options, so {key!r} must be left out."
-            )
-        checks.one_of(name, key, known)
-    return dataclasses.replace(value, **options) if options else value
 
 
 def facts_of(

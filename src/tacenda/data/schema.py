@@ -411,6 +411,14 @@ class Label(_Part):
         return self
 
     @property
+    def encoded_range(self) -> tuple[float, float] | None:
+        """Between which numbers encoded labels lie; None where no bounds are declared."""
+        if self.low is None or self.high is None:
+            return None
+        centre, reach = self.centre_and_reach
+        return (self.low - centre) / reach, (self.high - centre) / reach
+
+    @property
     def centre_and_reach(self) -> tuple[float, float]:
         """(a, b) of value = a + b * encoded; (0, 1) where the label keeps its unit."""
         if self.scale_to is None or self.low is None or self.high is None:

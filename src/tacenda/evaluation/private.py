@@ -18,18 +18,29 @@ import numpy as np
 
 from tacenda._types import Floats
 from tacenda.errors import InputError
+from tacenda.evaluation import private_counts
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.measures import MEASURES, Measure, Units
+from tacenda.evaluation.private_counts import Released
 from tacenda.evaluation.private_intervals import Estimate
 from tacenda.privacy.statement import Statement
-from tacenda.problem.counts import RESIDUAL_EDGES, ClassCounts, ValueSums
+from tacenda.problem.counts import (
+    DEVIANCE_BOUND,
+    RESIDUAL_EDGES,
+    ClassCounts,
+    Counts,
+    CountSums,
+    QuantileSums,
+    ValueSums,
+)
 from tacenda.problem.statistics import statistic_from_plain
 
 FORMAT = "tacenda-private-evaluation-1"
 NOTHING_KNOWN = "too few records for this noise: nothing is known"
 BIAS = Measure("bias", "mean of label - prediction", 4, False, has_unit=True)
 SLOPE = Measure("calibration_slope", "calibration slope", 3, True)
-OWN = {m.name: m for m in (BIAS, SLOPE)}
+D2 = Measure("d2", "D2, share of the deviance explained", 4, True)
+OWN = {m.name: m for m in (BIAS, SLOPE, D2)}
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class PrivateEvaluation:
 
     Parameters
     ----------
-    statistic : ClassCounts or ValueSums
+    statistic : ClassCounts, ValueSums, CountSums or QuantileSums
         What was counted.
     total : ndarray
         The released sum, shape (length,).
@@ -118,7 +129,7 @@ class PrivateEvaluation:
     True
     """
 
-    statistic: ClassCounts | ValueSums
+    statistic: Counts
     total: Floats
     noise: float
     records: int | None
@@ -154,7 +165,13 @@ class PrivateEvaluation:
     @property
     def measures(self) -> dict[str, PrivateMeasure]:
         """Measures by name, each with its interval."""
-        found = _classified(self) if isinstance(self.statistic, ClassCounts) else _valued(self)
+        s = self.statistic
+        if isinstance(s, CountSums):
+            found = _counted(self)
+        elif isinstance(s, QuantileSums):
+            found = _of_quantile(self)
+        else:
+            found = _classified(self) if isinstance(s, ClassCounts) else _valued(self)
         return {m.name: m for m in found}
 
     @property
@@ -220,8 +237,16 @@ class PrivateEvaluation:
         """Of each bin of the probability the observed share of the outcome, with its interval.
 
         The outcome is class 1; with more than two classes, that the largest probability was right.
+        Of a quantile the bins are of the prediction, and the outcome is that the label lies at or
+        below it; of counts they are of the predicted rate, and "observed" is the mean label.
         """
         s = self.statistic
+        if isinstance(s, CountSums):
+            unit = s.high * self.units.reach
+            return private_counts.means_by_rate(_released(self), unit, self.units.centre)
+        if isinstance(s, QuantileSums):
+            own = self.units.reach, self.units.centre
+            return private_counts.shares_by_prediction(s, _released(self), *own)
         if not isinstance(s, ClassCounts) or not s.probabilities:
             return []
         parts = s.parts(self.total)
@@ -243,6 +268,15 @@ class PrivateEvaluation:
                 }
             )
         return found
+
+    @property
+    def calibration_words(self) -> tuple[str, str]:
+        """What the bins of `calibration` are of, and what is observed in them."""
+        if isinstance(self.statistic, CountSums):
+            return "predicted rate", "mean label"
+        if isinstance(self.statistic, QuantileSums):
+            return "prediction", "share of labels at or below"
+        return "probability", "observed share"
 
     @property
     def residuals(self) -> list[dict[str, Any]]:
@@ -283,6 +317,8 @@ class PrivateEvaluation:
             p = self.privacy
             lines.append(f"Privacy of the held-out records: epsilon {p.epsilon:.4g}, delta")
             lines[-1] += f" {p.delta:g} ({p.adjacency})."
+            if "simulation" in self.about:
+                lines.append(f"Note: {self.about['simulation']}.")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -343,7 +379,7 @@ class PrivateEvaluation:
                 "`tacenda evaluate --private --json` printed."
             )
         statistic = statistic_from_plain(values["statistic"])
-        if not isinstance(statistic, (ClassCounts, ValueSums)):
+        if not isinstance(statistic, Counts):
             raise InputError(f"{statistic.name!r} is no statistic of an evaluation.")
         privacy, classes = values["privacy"], values["classes"]
         return cls(
@@ -376,7 +412,7 @@ class PrivateEvaluation:
         return private_evaluation_page(self, path)
 
 
-def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None) -> Any:
+def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None) -> Counts:
     """Choose what is counted for a problem with this loss.
 
     Parameters
@@ -386,18 +422,20 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
     n_outputs : int
         Number of scores of a record.
     bounds : (low, high) or None, default=None
-        Public bounds of a regression's labels, in the units of the problem; -1 and 1, those of
-        encoded labels, by default.
+        Public bounds of a regression's labels, in the units of the problem. By default those of
+        the loss where it has some, as counts do, else -1 and 1, those of encoded labels.
 
     Returns
     -------
-    ClassCounts or ValueSums
+    ClassCounts, ValueSums, CountSums or QuantileSums
         With the usual edges.
 
     Raises
     ------
+    InputError
+        If bounds of counts do not begin at 0.
     UnsupportedError
-        If predictions of this loss are no scores.
+        If it is not known what the loss's scores predict.
 
     Examples
     --------
@@ -405,23 +443,36 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
     >>> from tacenda.evaluation.private import counts_for
     >>> counts_for(tc.losses.Logistic(), 1).n_classes
     2
+    >>> counts_for(tc.losses.Poisson(label_bound=12), 1)
+    CountSums(high=12.0)
     """
     from tacenda.errors import UnsupportedError
-    from tacenda.evaluation.measures import PROBABILITIES
+    from tacenda.evaluation.measures import LOG_RATES, PROBABILITIES, QUANTILES
 
     if loss.kind in ("binary", "multiclass"):
         k = 2 if loss.kind == "binary" else n_outputs
         return ClassCounts(k, loss.name in PROBABILITIES)
-    if loss.kind != "regression" or loss.name not in SCORES_ARE_PREDICTIONS:
-        raise UnsupportedError(
-            f"Private evaluation reads scores as predictions, which those of the loss "
-            f"{loss.name!r} are not; it serves {', '.join(SCORES_ARE_PREDICTIONS)} and classes."
-        )
+    if loss.name in LOG_RATES:
+        low, high = loss.label_range if bounds is None else bounds
+        if low != 0:
+            raise InputError(
+                f"The bounds of a label that is a count must begin at 0, not at {low:g}; declare "
+                "low = 0 for it."
+            )
+        return CountSums(float(high))
     low, high = (-1.0, 1.0) if bounds is None else bounds
+    if loss.name in QUANTILES:
+        return QuantileSums(float(low), float(high), loss.level)
+    if loss.name not in SCORES_ARE_PREDICTIONS:
+        raise UnsupportedError(
+            f"Private evaluation must know what a score predicts, which a loss of one's own, as "
+            f"{loss.name!r} is, does not say; pass counts=ValueSums(low, high) from "
+            "tacenda.problem.counts to evaluate_privately if its scores are predictions."
+        )
     return ValueSums(float(low), float(high))
 
 
-SCORES_ARE_PREDICTIONS = ("squared", "huber", "absolute-deviation", "quantile")
+SCORES_ARE_PREDICTIONS = ("squared", "huber", "absolute-deviation")
 
 
 # ---- from sums to measures
@@ -577,6 +628,37 @@ def _valued(e: PrivateEvaluation) -> list[PrivateMeasure]:
     found.append(_bias(e, squares, parts, var, n, z))
     found.append(_slope(e, squares, parts, var, n, z))
     return found
+
+
+def _released(e: PrivateEvaluation) -> Released:
+    """The released sum taken apart."""
+    s = e.statistic
+    noise = {name: (e.noise * factor) ** 2 for name, factor in s.factors().items()}
+    return Released(s.parts(e.total), noise, _size(e)[0], _size_noise(e), e.level)
+
+
+def _counted(e: PrivateEvaluation) -> list[PrivateMeasure]:
+    s, found = e.statistic, []
+    assert isinstance(s, CountSums)
+    notes = {"deviance": f"each record's cut to {DEVIANCE_BOUND * s.high * e.units.reach:g}"}
+    for name, estimate, top in private_counts.of_counts(s, _released(e), e.units.reach):
+        if estimate is None:
+            found.append(PrivateMeasure(name, 0.0, -1.0, 1.0, NOTHING_KNOWN))
+            continue
+        least = {"d2": -math.inf, "deviance": 0.0, "bias": -top}[name]
+        found.append(_named(name, estimate, (least, top), notes.get(name, "")))
+    return found
+
+
+def _of_quantile(e: PrivateEvaluation) -> list[PrivateMeasure]:
+    s, r = e.statistic, _released(e)
+    assert isinstance(s, QuantileSums)
+    below = private_counts.share_below(r, e.records is not None)
+    loss = Estimate(*(e.units.reach * x for x in private_counts.pinball(s, r)))
+    return [
+        _named("share_below", below, (0.0, 1.0), f"{s.level:g} is wanted"),
+        _named("pinball", loss, (0.0, s.largest * e.units.reach)),
+    ]
 
 
 def _r2(

@@ -18,12 +18,17 @@ from tacenda.evaluation.private import PrivateEvaluation, counts_for
 from tacenda.privacy.lasting.accounts import HELD_OUT
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.counts import ClassCounts, ValueSums
+from tacenda.problem.counts import Counts
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 
+SIMULATED = (
+    "a simulation: its noise is floating-point and seeded, for trials and for whoever may read all "
+    "records anyhow; on members' own machines the contract's [evaluation] is the way, with exact "
+    "noise under secret keys"
+)
 SAME = 0.5  # from this share of common records on, held-out records are training records
 
 
@@ -33,7 +38,7 @@ def evaluate_privately(
     graph: Any,
     privacy: Privacy | None,
     *,
-    counts: ClassCounts | ValueSums | None = None,
+    counts: Counts | None = None,
     noise: str = "masked",
     level: float = 0.95,
     seed: int | None = None,
@@ -45,6 +50,10 @@ def evaluate_privately(
 
     Every node adds up what the model does on its held-out records; the network's sum is released
     once, with noise. All measures and their intervals follow from that sum.
+
+    It is a simulation: its noise is floating-point and seeded, so that who knows the seed can take
+    it off, and the ledger's charge is for trials. On members' own machines the contract's
+    `[evaluation]` does the same with exact noise under secret keys.
 
     Parameters
     ----------
@@ -58,9 +67,9 @@ def evaluate_privately(
     privacy : Privacy or None
         Budget of the held-out records. They are others than those trained on, so it does not add up
         with the training's. None is not private.
-    counts : ClassCounts or ValueSums or None, default=None
+    counts : ClassCounts, ValueSums, CountSums, QuantileSums or None, default=None
         What is counted; by default what the loss asks for, with the usual bins. A regression's
-        labels are cut to -1 and 1 unless `ValueSums` says otherwise.
+        labels are cut to -1 and 1, or to what the loss declares, unless it says otherwise.
     noise : {"masked", "independent"}, default="masked"
         Whether only the network's sum is readable, or each node's too, with more noise.
     level : float, default=0.95
@@ -135,7 +144,7 @@ def evaluate_privately(
 
 def evaluation_of(
     result: RunResult,
-    counts: ClassCounts | ValueSums,
+    counts: Counts,
     held_out: Problem,
     level: float = 0.95,
     units: Units | None = None,
@@ -144,6 +153,9 @@ def evaluation_of(
     relation = "replace-one" if result.privacy is None else result.privacy.adjacency
     public = Facts.of(held_out, relation).counts_are_public
     names = held_out.classes
+    about = {"nodes": len(held_out.sizes), "loss": held_out.loss.name}
+    if result.privacy is not None:
+        about["simulation"] = SIMULATED
     return PrivateEvaluation(
         counts,
         np.asarray(result.released["total"], float),
@@ -153,7 +165,7 @@ def evaluation_of(
         None if names is None else tuple(str(c) for c in names),
         Units() if units is None else units,
         level,
-        {"nodes": len(held_out.sizes), "loss": held_out.loss.name},
+        about,
     )
 
 

@@ -25,6 +25,7 @@ from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
+from tacenda.node.meaning import learnt
 from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
@@ -60,7 +61,8 @@ def check(
     except TacendaError as wrong:
         return [Finding("contract", False, str(wrong), "correct it, then check again")]
     name = identity.name
-    findings.append(Finding("contract", True, f"{what}: {plan.spec.algorithm.title}"))
+    told = f"{what}: {plan.spec.algorithm.title}, {learnt(contract)}"
+    findings.append(Finding("contract", True, told))
     if settings.policy is not None:
         findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:

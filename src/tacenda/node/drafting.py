@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +120,8 @@ def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
 
 
 def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """The terms with what the schema says: its hash, the width, the row norm and the classes."""
+    """The terms with what the schema says: its hash, the width, the row norm, the classes, and a
+    number's bounds."""
     schema.require_confirmed()
     problem = {
         "n_features": len(schema.feature_names),
@@ -131,12 +132,22 @@ def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
         problem.setdefault("classes", list(schema.label.classes))
     problem.setdefault("loss", usual_loss(schema))
     found = {**terms, "problem": problem, "schema_hash": schema.hash()}
-    label = schema.label
-    if isinstance(terms.get("evaluation"), dict) and label.classes is None:
-        scaled = label.scale_to is not None
-        low, high = (-1.0, 1.0) if scaled else (float(label.low or 0.0), float(label.high or 0.0))
-        found["evaluation"] = {"low": low, "high": high, **terms["evaluation"]}
+    reach = schema.label.encoded_range
+    if schema.label.classes is None and reach is not None:
+        if takes_label_bound(problem["loss"]) and reach[1] > 1.0:
+            given = problem.get("loss_options", {})
+            if isinstance(given, dict):
+                problem["loss_options"] = {"label_bound": reach[1], **given}
+        if isinstance(terms.get("evaluation"), dict):
+            found["evaluation"] = {"low": reach[0], "high": reach[1], **terms["evaluation"]}
     return found
+
+
+def takes_label_bound(loss: str) -> bool:
+    """Whether the loss of this name has a label bound, which the schema then declares."""
+    from tacenda.problem import losses
+
+    return hasattr(losses.by_name(loss), "label_bound")
 
 
 def usual_loss(schema: Schema) -> str:
@@ -236,9 +247,14 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
         raise InputError(
             "--terms needs one epsilon for all members, as a contract has it, not one per node."
         )
+    from tacenda.problem import losses
+
     k = chosen.facts.constants
+    own = losses.code_hash(k.loss) is not None
+    usual = own or k.loss == losses.by_name(k.loss.name)
     problem = {
         "loss": k.loss.name,
+        "loss_options": None if usual else asdict(k.loss),  # type: ignore[call-overload]
         "regulariser": k.regulariser.name,
         "strength": k.strength,
         "loss_scale": k.loss_scale,

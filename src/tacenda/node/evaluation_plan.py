@@ -13,11 +13,10 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.node.identity.contract import Contract
-from tacenda.node.run_plan import RunPlan, make_plan
-from tacenda.problem import losses
+from tacenda.node.run_plan import RunPlan, loss_of, make_plan
 
 if TYPE_CHECKING:
-    from tacenda.problem.counts import ClassCounts, ValueSums
+    from tacenda.problem.counts import Counts
 
 UNKNOWN = "0" * 64  # in the place of the model's digest, before there is a model
 TITLE = ": evaluation"
@@ -40,7 +39,7 @@ def model_digest(model: Array) -> str:
     return hashlib.sha256(f"model of {len(plain)} numbers\n".encode() + plain.tobytes()).hexdigest()
 
 
-def statistic_of(contract: Contract) -> ClassCounts | ValueSums:
+def statistic_of(contract: Contract) -> Counts:
     """What is asked of every held-out record, from the contract alone."""
     from tacenda.evaluation.private import counts_for
 
@@ -61,16 +60,18 @@ def statistic_of(contract: Contract) -> ClassCounts | ValueSums:
             "its bounds, low and high; `tacenda consortium draft` takes them from the schema."
         )
     bounds = None if not of_numbers else (float(terms.low or 0.0), float(terms.high or 0.0))
-    usual = counts_for(losses.by_name(problem.loss), len(problem.classes or ()), bounds)
+    usual = counts_for(loss_of(contract), len(problem.classes or ()), bounds)
+    if terms.residual_bound is not None and not hasattr(usual, "residual_bound"):
+        raise InputError(
+            f"contract field evaluation.residual_bound: it has no meaning for the loss "
+            f"{problem.loss!r}; remove it from the terms."
+        )
     given = {
         "edges": None if terms.edges is None else tuple(terms.edges),
         "log_loss_bound": terms.log_loss_bound,
         "residual_bound": terms.residual_bound,
     }
-    found: ClassCounts | ValueSums = replace(
-        usual, **{name: value for name, value in given.items() if value is not None}
-    )
-    return found
+    return replace(usual, **{name: value for name, value in given.items() if value is not None})
 
 
 def closing_contract(

@@ -18,6 +18,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
     found = [
         ("hash", contract.hash()),
         ("members", ", ".join(contract.names)),
+        ("learns", learnt(contract)),
         ("algorithm", f"{plan.spec.algorithm.title}, {counted(contract.rounds, 'round')}"),
         ("noise", _noise(plan)),
         ("privacy", f"epsilon {terms.epsilon:g}, delta {terms.delta:g}, {terms.adjacency}"),
@@ -42,7 +43,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
     sentences = [
         f"{contract.title}: {len(contract.members)} members learn one model together from "
         f"{total} records, in {counted(contract.rounds, 'round')} of "
-        f"{plan.spec.algorithm.title}. No record leaves its member.",
+        f"{plan.spec.algorithm.title}, {learnt(contract)}. No record leaves its member.",
         f"Cost: what anybody learns about {_one(plan)} is limited by epsilon "
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
         f"of 1 in {odds:,.0f} (delta). {public}",
@@ -60,6 +61,13 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         )
     sentences.append(f"  this contract: {spoken(contract.hash())}")
     return [*sentences, *(f"Mind: {sentence}" for sentence in plan.spec.cut_advice())]
+
+
+def learnt(contract: Contract) -> str:
+    """The loss with its options."""
+    p = contract.problem
+    options = ", ".join(f"{name} {value:g}" for name, value in (p.loss_options or {}).items())
+    return f"loss {p.loss}{f' ({options})' if options else ''}"
 
 
 def _evaluation_terms(contract: Contract) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from tacenda._types import Array, Flags
 from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
+from tacenda.node.run_plan import loss_of
 from tacenda.privacy.lasting.fingerprints import record_hashes
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.held_out import keyed_positions
@@ -120,7 +121,25 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
         raise InputError(
             "contract field problem.classes must be the schema's label classes, in their order."
         )
+    _check_label(contract, schema)
     return schema
+
+
+def _check_label(contract: Contract, schema: Schema) -> None:
+    """What the schema declares of a number to predict lies where the loss takes it: from public
+    facts, so that no record's label is ever refused."""
+    loss, label = loss_of(contract), schema.label
+    least, most = loss.label_range
+    if loss.kind != "regression" or label.encoded_range is None:
+        return
+    low, high = label.encoded_range
+    if not least <= low <= high <= most:
+        raise InputError(
+            f"contract field problem.loss_options: the loss {loss.name!r} takes labels from "
+            f"{least:g} to {most:g}, and the schema's label {label.name!r} lies from {low:g} to "
+            f"{high:g} after scaling; declare label_bound = {high:g} there, or low = 0 and "
+            'scale_to = "unit" for the label in the schema.'
+        )
 
 
 def _check_size(contract: Contract, member: str, found: int) -> None:
@@ -146,7 +165,7 @@ def problem_of(
         unit = {"persons": [persons], "records_per_person": most, "members_per_person": members}
     return Problem(
         [(x, y)],
-        loss=p.loss,
+        loss=loss_of(contract),
         regulariser=p.regulariser,
         strength=p.strength,
         loss_scale=p.loss_scale,

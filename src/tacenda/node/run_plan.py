@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.registry import code_of, from_plain
 from tacenda.algorithms.whitening import prepared
@@ -137,11 +138,19 @@ def topology_of(contract: Contract, without: frozenset[str] = frozenset()) -> To
     return Topology.from_edges(labels, edges, contract.title)
 
 
+def loss_of(contract: Contract) -> losses.Loss:
+    """The contract's loss with its options."""
+    found = losses.by_name(contract.problem.loss)
+    options = contract.problem.loss_options or {}
+    made: losses.Loss = checks.with_options("contract field problem.loss_options", found, options)
+    return made
+
+
 def facts_of(contract: Contract) -> Facts:
     """Sizes and constants, from declarations only."""
     p = contract.problem
     constants = Constants.declared(
-        loss=p.loss,
+        loss=loss_of(contract),
         regulariser=p.regulariser,
         strength=p.strength,
         loss_scale=p.loss_scale,

@@ -15,6 +15,17 @@ Numbers (`ValueSums`), with label and prediction cut to [low, high], c and g the
 
     (bin of e), e^2, e, (1 + c)/2, c^2, g^2, (1 + c g)/2, (1 + g)/2
 
+Counts of a log-linear model (`CountSums`), with label and predicted rate cut to [0, high], c and g
+their places in it from 0 to 1, and d = 2 (c ln(c/g) - c + g), the Poisson deviance:
+
+    (bin of g), (bin of c), c in the bin of g,
+    min(d, 2)/2, its square, c, g, -e c ln c, (c - g)^2
+
+A quantile (`QuantileSums`), with label and prediction cut to [low, high] and l the pinball loss
+over its largest value:
+
+    (label above prediction or not, bin of the prediction), l, l^2
+
 Nothing is below 0. Each part is multiplied by a public scale, so that one noise of one size serves
 all: the squares of the scales add up to 1, and are in proportion to how much noise a part's measure
 collects over what sampling leaves unsure by itself (`scales`): this makes the sum of these ratios,
@@ -41,6 +52,10 @@ LOG_LOSS_BOUND = 5.0
 MOST_CLASSES = 200
 # Standard deviations of one record's part that are usual: accuracy, log loss, Brier score
 USUAL = {"table": 0.36, "log_loss": 0.5, "brier": 0.2}
+RATE_EDGES = tuple(2.0**-k for k in range(8, 0, -1))  # of c and g
+DEVIANCE_BOUND = 2.0  # of d
+QUANTILE_BINS = 5  # of equal width
+USUAL_SUMS = {"deviance": 0.05, "label": 0.1, "prediction": 0.1, "entropy": 0.2, "squares": 0.05}
 USUAL_VALUES = {"squares": 0.05, "absolute": 0.1, "places": 0.25}
 
 
@@ -309,11 +324,7 @@ class ValueSums(Statistic):
         dict
             Part -> numbers; sums of quantities from 0 to 1.
         """
-        cells = self.tables["residuals"][1]
-        return _apart(self.tables, self.scales, total) | {
-            name: total[cells + k : cells + k + 1] / self.scales[name]
-            for k, name in enumerate(self.SUMS)
-        }
+        return _with_sums(self, total)
 
     def factors(self) -> dict[str, float]:
         """How large noise of one unit on the vector is in each part's own units.
@@ -324,6 +335,223 @@ class ValueSums(Statistic):
             Part -> factor.
         """
         return {name: 1.0 / scale for name, scale in self.scales.items()}
+
+
+@register
+@dataclass(frozen=True)
+class CountSums(Statistic):
+    """What a log-linear model of counts does: deviance, and mean label by predicted rate.
+
+    Parameters
+    ----------
+    high : float
+        Public upper bound of labels, in the units of the problem; the lower one is 0.
+
+    Examples
+    --------
+    >>> from tacenda.problem.counts import CountSums
+    >>> CountSums(12.0).length
+    33
+    """
+
+    name: ClassVar[str] = "count-sums"
+    kinds: ClassVar[tuple[str, ...]] = ("regression",)
+    SUMS: ClassVar[tuple[str, ...]] = (
+        "deviance",
+        "deviance_square",
+        "label",
+        "prediction",
+        "entropy",
+        "squares",
+    )
+
+    high: float
+
+    def __post_init__(self) -> None:
+        checks.between("high", self.high, 0.0, 1e9)
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """Each table's rows and columns, in the order of the vector."""
+        return dict.fromkeys(("rates", "labels", "means"), (1, len(RATE_EDGES) + 1))
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Each part's public factor; their squares add up to 1."""
+        need = {"rates": 1.0 / USUAL["table"], "labels": 1.0, "means": 1.0 / USUAL["table"]}
+        for name in self.SUMS:
+            need[name] = 1.0 / USUAL_SUMS.get(name, 1.0)
+        return balanced(need)
+
+    @property
+    def length(self) -> int:
+        return 3 * (len(RATE_EDGES) + 1) + len(self.SUMS)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        from scipy.special import xlogy
+
+        score = records.scores(model)[:, 0]
+        c = np.clip(records.labels, 0.0, self.high) / self.high
+        # ln g: of a rate above the bound 0
+        log_g = np.minimum(score - math.log(self.high), 0.0)
+        g = np.exp(log_g)
+        with np.errstate(invalid="ignore"):  # 0 * -inf, where c is 0
+            d = 2.0 * (xlogy(c, c) - np.where(c > 0, c * log_g, 0.0) - c + g)
+        d = np.clip(d, 0.0, DEVIANCE_BOUND) / DEVIANCE_BOUND
+        bins, everyone = np.digitize(g, RATE_EDGES), np.arange(len(records))
+        cells = len(RATE_EDGES) + 1
+        found = np.zeros((len(records), self.length))
+        found[everyone, bins] = self.scales["rates"]
+        found[everyone, cells + np.digitize(c, RATE_EDGES)] = self.scales["labels"]
+        found[everyone, 2 * cells + bins] = self.scales["means"] * c
+        entropy = np.clip(-math.e * xlogy(c, c), 0.0, 1.0)
+        sums = (d, d**2, c, g, entropy, (c - g) ** 2)
+        for k, (name, values) in enumerate(zip(self.SUMS, sums, strict=True)):
+            found[:, 3 * cells + k] = self.scales[name] * values
+        found[np.isnan(records.labels) | np.isnan(score)] = 0.0
+        return found
+
+    def parts(self, total: Array) -> dict[str, Floats]:
+        """Take a released sum apart: tables, and each sum, shape (1,).
+
+        Parameters
+        ----------
+        total : ndarray
+            Shape (length,).
+
+        Returns
+        -------
+        dict
+            Part -> numbers; sums of quantities from 0 to 1.
+        """
+        return _with_sums(self, total)
+
+    def factors(self) -> dict[str, float]:
+        """How large noise of one unit on the vector is in each part's own units.
+
+        Returns
+        -------
+        dict
+            Part -> factor.
+        """
+        return {name: 1.0 / scale for name, scale in self.scales.items()}
+
+
+@register
+@dataclass(frozen=True)
+class QuantileSums(Statistic):
+    """What a quantile model does: labels at or below the prediction, and the pinball loss.
+
+    Parameters
+    ----------
+    low : float
+        Public lower bound of labels, in the units of the problem.
+    high : float
+        Public upper bound, above `low`.
+    level : float, default=0.5
+        The share of labels that should lie below, between 0 and 1.
+
+    Examples
+    --------
+    >>> from tacenda.problem.counts import QuantileSums
+    >>> QuantileSums(-1.0, 1.0, 0.9).length
+    12
+    """
+
+    name: ClassVar[str] = "quantile-sums"
+    kinds: ClassVar[tuple[str, ...]] = ("regression",)
+    SUMS: ClassVar[tuple[str, ...]] = ("pinball", "pinball_square")
+
+    low: float
+    high: float
+    level: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            checks.between(name, getattr(self, name), -1e9, 1e9, open_ends=False)
+        if not self.low < self.high:
+            raise InputError(f"high must be above low ({self.low:g}), not {self.high:g}.")
+        checks.between("level", self.level, 0.0, 1.0)
+
+    @property
+    def largest(self) -> float:
+        """The largest pinball loss, in the units of the problem."""
+        return (self.high - self.low) * max(self.level, 1.0 - self.level)
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """Each table's rows and columns, in the order of the vector."""
+        return {"below": (2, QUANTILE_BINS)}
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Each part's public factor; their squares add up to 1."""
+        need = {"below": math.sqrt(QUANTILE_BINS / 2) / USUAL["table"]}
+        return balanced(need | {"pinball": 1.0 / USUAL_VALUES["absolute"], "pinball_square": 1.0})
+
+    @property
+    def length(self) -> int:
+        return 2 * QUANTILE_BINS + len(self.SUMS)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        score = records.scores(model)[:, 0]
+        label, guess = (np.clip(x, self.low, self.high) for x in (records.labels, score))
+        u = label - guess
+        loss = np.maximum(self.level * u, (self.level - 1.0) * u) / self.largest
+        loss = np.clip(loss, 0.0, 1.0)
+        edges = np.linspace(self.low, self.high, QUANTILE_BINS + 1)[1:-1]
+        found = np.zeros((len(records), self.length))
+        cells = (u <= 0.0) * QUANTILE_BINS + np.digitize(guess, edges)
+        found[np.arange(len(records)), cells] = self.scales["below"]
+        found[:, -2] = self.scales["pinball"] * loss
+        found[:, -1] = self.scales["pinball_square"] * loss**2
+        found[np.isnan(records.labels) | np.isnan(score)] = 0.0
+        return found
+
+    def parts(self, total: Array) -> dict[str, Floats]:
+        """Take a released sum apart: table, and each sum, shape (1,).
+
+        Parameters
+        ----------
+        total : ndarray
+            Shape (length,).
+
+        Returns
+        -------
+        dict
+            Part -> numbers; sums of quantities from 0 to 1. Of the table the rows are labels above
+            the prediction, and at or below it.
+        """
+        return _with_sums(self, total)
+
+    def factors(self) -> dict[str, float]:
+        """How large noise of one unit on the vector is in each part's own units.
+
+        Returns
+        -------
+        dict
+            Part -> factor.
+        """
+        return {name: 1.0 / scale for name, scale in self.scales.items()}
+
+
+Counts = ClassCounts | ValueSums | CountSums | QuantileSums  # what an evaluation may ask
 
 
 def balanced(need: dict[str, float]) -> dict[str, float]:
@@ -360,3 +588,12 @@ def _apart(
         found[name] = np.asarray(cells.reshape(rows, columns) / scales[name], float)
         first += rows * columns
     return found
+
+
+def _with_sums(statistic: ValueSums | CountSums | QuantileSums, total: Array) -> dict[str, Floats]:
+    """Tables, and the sums that follow them."""
+    first = statistic.length - len(statistic.SUMS)
+    return _apart(statistic.tables, statistic.scales, total) | {
+        name: total[first + k : first + k + 1] / statistic.scales[name]
+        for k, name in enumerate(statistic.SUMS)
+    }

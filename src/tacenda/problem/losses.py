@@ -833,14 +833,16 @@ def code_hash(loss: Loss) -> str | None:
     return plugins.source_hash(loss.modules, f"The loss {loss.name!r}")
 
 
-def by_name(loss: str | Loss) -> Loss:
-    """Loss of that name, with its default parameter.
+def by_name(loss: str | Loss, **options: Any) -> Loss:
+    """Loss of that name, with its usual settings or those given.
 
     Parameters
     ----------
     loss : str or Loss
         A name (hyphen or underscore), those of installed plugins included; a loss object is
-        returned as it is.
+        returned as it is, but for the options.
+    **options : float
+        Settings of the loss, such as label_bound=12.0.
 
     Returns
     -------
@@ -850,14 +852,18 @@ def by_name(loss: str | Loss) -> Loss:
     Raises
     ------
     InputError
-        If there is no such loss.
+        If there is no such loss, or it has no such setting.
 
     Examples
     --------
     >>> import tacenda as tc
     >>> tc.losses.by_name("smoothed_hinge")
     SmoothedHinge(width=0.5)
+    >>> tc.losses.by_name("poisson", label_bound=12.0)
+    Poisson(label_bound=12.0)
     """
+    if options:
+        return checks.with_options("loss_options", by_name(loss), options)  # type: ignore[no-any-return]
     if isinstance(loss, CustomLoss) or type(loss) in _BY_NAME.values():
         return loss  # type: ignore[return-value]
     if isinstance(loss, tuple(_BY_NAME.values())):

@@ -65,7 +65,8 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
         measures=_measures(found, level),
         notes=[
             f"{level} intervals, for the privacy noise and for which records were held out, "
-            "together. The counts behind all numbers are noisy, and may even be negative."
+            "together. The counts behind all numbers are noisy, and may even be negative.",
+            *([f"It is {found.about['simulation']}."] if "simulation" in found.about else []),
         ],
         tables=[t for t in (_confusion(found), _classes(found), _released(found)) if t],
         charts=panels_of([c for c in (_roc(found), _calibration(found), _residuals(found)) if c]),
@@ -128,6 +129,8 @@ def _released(found: PrivateEvaluation) -> TextTable:
 
 def _parts(found: PrivateEvaluation) -> list[tuple[str, float]]:
     said = {"scores": "a count of the table of scores", "sure": "a count of the table of certainty"}
+    said |= {"rates": "a count of predicted rates", "labels": "a count of labels"}
+    said |= {"means": "a sum of labels by rate", "below": "a count of labels below"}
     said |= {"confusion": "a count of the confusion matrix", "residuals": "a count of residuals"}
     return [
         (f"Noise of {said.get(name, 'the sum of ' + name.replace('_', ' '))}", factor)
@@ -174,13 +177,20 @@ def _calibration(found: PrivateEvaluation) -> Chart | None:
     points = [((row["low"] + row["high"]) / 2, row["observed"]) for row in bins]
     left = len(found.calibration) - len(bins)
     missing = f" {left} bins hold too few records for this noise." if left else ""
+    predicted, observed = found.calibration_words
+    ends = np.array([found.calibration[0]["low"], found.calibration[-1]["high"]])
+    level = getattr(found.statistic, "level", None)  # of a quantile: wanted in every bin
+    wanted = ends if level is None else np.full(2, level)
     return Chart(
         "evaluation-calibration",
         "Calibration",
-        "predicted probability, middle of its bin",
-        "observed share",
-        [_drawn(points, "observed"), _diagonal()],
-        f"Chart of the observed share in {len(bins)} bins of the predicted probability.",
+        f"{predicted}, middle of its bin",
+        observed,
+        [
+            _drawn(points, "observed"),
+            Series("wanted", ends, wanted, 1, style="level", legend=False),
+        ],
+        f"Chart of the {observed} in {len(bins)} bins of the {predicted}.",
         "Bars are intervals; on the thin line prediction and observation agree." + missing,
         tab="Calibration",
     )

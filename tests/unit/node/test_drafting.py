@@ -17,8 +17,12 @@ from tacenda.data.schema import Label, Schema
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.text import toml
 from tacenda.node import drafting
+from tacenda.node.evaluation_plan import statistic_of
+from tacenda.node.identity.contract import Contract
 from tacenda.node.meaning import in_plain_words, meaning
+from tacenda.node.member_records import checked_schema
 from tacenda.node.run_plan import make_plan
+from tacenda.problem.counts import CountSums
 
 PEM = "-----BEGIN CERTIFICATE-----"
 
@@ -121,3 +125,74 @@ def test_the_plain_words_name_cost_members_and_codes() -> None:
     text = "\n".join(in_plain_words(plan, "m1"))
     for words in ("epsilon 5", "factor of 148", "m1 (you)", "by telephone", "1 in 100,000"):
         assert words in text
+
+
+def _counts_schema(**label: Any) -> Schema:
+    return Schema(columns=small_schema().columns, label=Label(name="y", low=0.0, **label))
+
+
+def test_a_count_takes_its_bound_from_the_schema_and_says_so() -> None:
+    terms = _terms(problem={"loss": "poisson"}, evaluation={"held_out": 0.2})
+    found = drafting.draft(_cards(900, 900, 900), terms, _counts_schema(high=12.0))
+    problem = found.contract.problem
+    assert problem.loss_options == {"label_bound": 12.0}
+    assert found.plan.spec.facts.constants.loss == tc.losses.Poisson(label_bound=12.0)
+    assert statistic_of(found.contract) == CountSums(12.0)
+    assert dict(meaning(found.plan))["learns"] == "loss poisson (label_bound 12)"
+    assert "loss poisson (label_bound 12)" in " ".join(in_plain_words(found.plan, "m0"))
+    scaled = _counts_schema(high=12.0, scale_to="unit")
+    plain = drafting.draft(_cards(900, 900, 900), terms, scaled).contract
+    assert plain.problem.loss_options is None and plain.evaluation is not None
+    assert (plain.evaluation.low, plain.evaluation.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "said"),
+    [
+        ("poisson", {"bound": 3.0}, "loss_options must be one of 'label_bound', not 'bound'"),
+        ("poisson", {"label_bound": 0.0}, "loss_options: label_bound must be a number above 0"),
+        ("logistic", {"level": 0.5}, "takes no options, so 'level' must be left out"),
+        ("poisson", {"label_bound": "12"}, "problem.loss_options.label_bound"),
+        ("poisson", {}, "problem.loss_options"),
+    ],
+)
+def test_options_that_a_loss_does_not_have_are_refused(
+    loss: str, options: dict[str, Any], said: str
+) -> None:
+    plain = small_contract().to_plain()
+    problem = {"n_features": 4, "loss": loss, "loss_options": options}
+    with pytest.raises(InputError, match=said):
+        make_plan(Contract.build({**plain, "problem": problem}))
+
+
+def test_without_options_a_contract_keeps_its_hash() -> None:
+    contract = small_contract()
+    assert "loss_options" not in contract.to_plain()["problem"]
+    changed = {**contract.to_plain()["problem"], "loss": "smoothed-hinge"}
+    other = {**changed, "loss_options": {"width": 0.25}}
+    ids = {small_contract(problem=p).run_id() for p in (changed, other)}
+    assert len(ids) == 2
+
+
+def test_a_plan_keeps_the_options_of_its_loss() -> None:
+    how = {"loss": tc.losses.Poisson(label_bound=12.0)}
+    plan = tc.plan(np.array([900, 900, 900]), 4, tc.graph.ring(3), 2.0, 1e-6, **how)
+    assert drafting.plan_terms(plan, "t")["problem"]["loss_options"] == {"label_bound": 12.0}
+    usual = tc.plan(np.array([900, 900, 900]), 4, tc.graph.ring(3), 2.0, 1e-6, loss="huber")
+    assert "loss_options" not in drafting.plan_terms(usual, "t")["problem"]
+
+
+def test_labels_beyond_the_bound_are_refused_by_the_schema_alone(tmp_path: Path) -> None:
+    schema = _counts_schema(high=12.0)
+    schema.write(tmp_path / "schema.toml")
+    contract = small_contract(
+        schema_hash=schema.hash(),
+        problem={
+            "n_features": len(schema.feature_names),
+            "data_norm": schema.row_norm,
+            "loss": "poisson",
+            "loss_options": {"label_bound": 11.0},
+        },
+    )
+    with pytest.raises(InputError, match="declare label_bound = 12"):
+        checked_schema(contract, tmp_path / "schema.toml")

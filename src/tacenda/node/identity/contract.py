@@ -59,12 +59,17 @@ class ProblemTerms(_Part):
     """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm,
     gradients clipped to clip_norm.
 
-    radius: no coordinate of a message is larger in absolute value; who sends a larger one is cut
-    off. loss_code, regulariser_code: of a plugin, the hash of its source, which must be the same at
-    every member.
+    loss_options: settings of the loss, such as label_bound of "poisson"; its usual ones where they
+    are not given. radius: no coordinate of a message is larger in absolute value; who sends a
+    larger one is cut off. loss_code, regulariser_code: of a plugin, the hash of its source, which
+    must be the same at every member.
     """
 
     loss: str = "logistic"
+    loss_options: (
+        Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
+        | None
+    ) = None
     regulariser: str = "l2"
     strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
     loss_scale: Positive = 1.0
