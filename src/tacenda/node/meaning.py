@@ -42,7 +42,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
     )
     sentences = [
         f"{contract.title}: {len(contract.members)} members learn one model together from "
-        f"{total} records, in {counted(contract.rounds, 'round')} of "
+        f"{_about(terms.adjacency)}{total} records, in {counted(contract.rounds, 'round')} of "
         f"{plan.spec.algorithm.title}, {learnt(contract)}. No record leaves its member.",
         f"Cost: what anybody learns about {_one(plan)} is limited by epsilon "
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
@@ -87,11 +87,17 @@ def _evaluation(contract: Contract, me: str) -> list[str]:
     if contract.evaluation is None:
         return []
     return [
-        f"At the end the model is evaluated, on {contract.held_out_size(me)} of your "
-        f"{counted(contract.member(me).size, 'record')} that are never trained on; which ones, "
-        f"your node draws in secret, once. Cost: {_evaluation_terms(contract)}. "
+        f"At the end the model is evaluated, on {_about(contract.privacy.adjacency)}"
+        f"{contract.held_out_size(me)} of your {counted(contract.member(me).size, 'record')} "
+        "that are never trained on; which ones, your node draws in secret, once. "
+        f"Terms: {_evaluation_terms(contract)}. "
         "Each record is covered by one of the two costs, never by their sum."
     ]
+
+
+def _about(adjacency: str) -> str:
+    """Sizes that were declared stand for true ones, which are secret."""
+    return "about " if adjacency == "add-remove" else ""
 
 
 def _one(plan: RunPlan) -> str:

@@ -57,7 +57,7 @@ def check_persons(
             f"adjacency must be 'add-remove' for persons with up to {records_per_person} records "
             f"at up to {counted(members_per_person, 'node')}, not {adjacency!r}: persons have "
             "different numbers of records, so that how many a node has is private; declare a "
-            "public size instead (public_sizes)."
+            "public size instead (public_sizes; in a shell --set problem.public_size=1000)."
         )
 
 

@@ -59,8 +59,9 @@ class Facts:
             raise InputError(
                 "public_sizes must be declared under adjacency 'add-remove', "
                 "where a node's record count is itself private: "
-                "pass Problem(..., public_sizes=[...]) with one public constant per node, "
-                "or use 'replace-one'."
+                "pass Problem(..., public_sizes=[...]) with one public constant per node, or in a "
+                "shell --set problem.public_size=1000 for each node; replace-one needs none, but "
+                "is not for persons with several records."
             )
         sizes = np.asarray(problem.sizes if declared is None else declared, float)
         true = counts_are_public(adjacency, most, problem.exactly) and bool(
