@@ -19,6 +19,7 @@ from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.settings import write_settings
 from tacenda.node.state.spending import EVALUATION, ledger_run
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.noise.keyed import KINDS
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -82,7 +83,7 @@ def evaluated(contract: Contract, result: RunResult, name: str) -> Any:
     digest = model_digest(result.models)
     plan = closing_plan(contract, digest)
     charges = plan.calibration.reserved.rows(np.array([contract.position(name)]))
-    statement = plan.spec.statement(charges, "from the member's key", n_nodes=1)
+    statement = plan.spec.statement(charges, KINDS[1], n_nodes=1)
     statistic = statistic_of(contract)
     records = sum(contract.held_out_size(each) for each in contract.names)
     about = {"title": contract.title, "contract": contract.hash(), "model": digest}
@@ -103,7 +104,7 @@ def result_of(plan: RunPlan, name: str) -> RunResult:
     contract: Contract = plan.contract
     place = contract.position(name)
     charges = plan.calibration.reserved.rows(np.array([place]))
-    statement = plan.spec.statement(charges, "discrete Gaussian, from the member's key", n_nodes=1)
+    statement = plan.spec.statement(charges, KINDS[1], n_nodes=1)
     weights = np.arange(1.0, plan.spec.facts.dim + 1.0).reshape(1, -1)
     plain = plan.spec.to_plain()
     p = contract.problem

@@ -17,6 +17,7 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.problem.facts import Facts
+from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.spec import RunSpec
 
@@ -47,7 +48,7 @@ def played(
     states = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, data, [np.arange(N)], SimulatedNoise(4), start)
+        hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(4), start)
         for turn in range(1, rounds + 1):
             hosts.step(turn)
             states.append(hosts._hosts[0].state)

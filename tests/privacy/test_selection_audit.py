@@ -20,7 +20,7 @@ MU = gaussian_mu(EPSILON, DELTA)
 
 
 def searched() -> Any:
-    # At the start every record of length 1 has the largest gradient there is: a full-strength attack
+    # At the start every record of length 1 has the largest gradient there is: a full attack
     model = tc.PrivateLinearSVC(
         algorithm="dpdda", rounds=1, n_nodes=1, classes=(0, 1), bounds="norm", fit_intercept=False
     )

@@ -21,6 +21,7 @@ from tacenda.privacy.secrets.door import Door
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 from tacenda.runtime.budget import Notebook, rehearse
+from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.spec import RunSpec
 
@@ -57,7 +58,9 @@ def mu_squares(charges: Any) -> Any:
 
 
 def played(spec: RunSpec, data: Any, rounds: int = ROUNDS, seed: int = 0) -> Any:
-    hosts = LocalHosts(spec, data, [np.arange(6)], SimulatedNoise(seed), np.zeros((6, data.dim)))
+    hosts = LocalHosts(
+        spec, Held(data, [np.arange(6)]), SimulatedNoise(seed), np.zeros((6, data.dim))
+    )
     for turn in range(1, rounds + 1):
         hosts.step(turn)
     return hosts

@@ -21,6 +21,8 @@ from tacenda._types import Flags, Ints
 from tacenda.checks import between, whole
 from tacenda.data.partition import Shards
 from tacenda.errors import InputError
+from tacenda.privacy import adjacency as relations
+from tacenda.privacy.lasting.fingerprints import record_hashes
 from tacenda.privacy.noise.persons import person_names
 
 
@@ -103,7 +105,9 @@ def held_out_by_coin(names: Iterable[bytes | str], share: float, key: bytes) -> 
     return np.array(found, bool)
 
 
-def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards, Shards]:
+def hold_out(
+    shards: Any, share: float, seed: int | None = None, *, adjacency: str = "replace-one"
+) -> tuple[Shards, Shards]:
     """Divide every node's records into those to train on and those held out.
 
     Parameters
@@ -115,6 +119,9 @@ def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards
         shards say whose the records are (`Shards.persons`), each person's own chance.
     seed : int or None, default=None
         Of the draw; None draws from the system, which real data needs.
+    adjacency : {"replace-one", "add-remove"}, default="replace-one"
+        That of the runs on both sides. Under "add-remove" each record has a coin of its own, since
+        an exact number would move another record when one is added.
 
     Returns
     -------
@@ -141,6 +148,7 @@ def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards
     labels = list(shards) if isinstance(shards, dict) else getattr(shards, "labels", None)
     kind = getattr(shards, "kind", None)
     persons = getattr(shards, "persons", None)
+    relations.check(adjacency)
     key = secrets.token_bytes(32) if seed is None else _seed_key(seed)
     ids: tuple[list[Any], list[Any]] = ([], [])
     sides: tuple[list[Any], list[Any]] = ([], [])
@@ -148,6 +156,12 @@ def hold_out(shards: Any, share: float, seed: int | None = None) -> tuple[Shards
         count = len(answers)
         if persons is not None:  # all of a person's records on one side, on every node
             held = held_out_by_coin(person_names(persons[k]), share, key)
+        elif adjacency == "add-remove":
+            blocks = record_hashes(rows, np.zeros(count), key)
+            features = (one for block in blocks for one in block)
+            texts = map(str, np.asarray(answers).tolist())  # whatever labels are: also text
+            names = (x + y.encode() for x, y in zip(features, texts, strict=True))
+            held = held_out_by_coin(names, share, key)
         else:
             own = None if seed is None else _state(seed, k)
             held = np.zeros(count, bool)

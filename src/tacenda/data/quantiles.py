@@ -36,6 +36,7 @@ from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events, Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting.accounts import BOUNDS
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.secrets.door import Choice, release_choice
@@ -231,7 +232,7 @@ def private_bounds(
             )
         if budget is None:
             store.set_budget(dataset, epsilon, delta, adjacency)
-        run = f"bounds-{secrets.token_hex(12)}"
+        run = f"{BOUNDS}{secrets.token_hex(12)}"
         store.open_run(run, dataset, f"private quantiles of {len(parts)} columns", adjacency)
         spending: Events = [(Pure(each), 2 * len(parts))]
         try:

@@ -218,12 +218,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.ledger, self.dataset = ledger, dataset
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        nodes: Any = None,
-        groups: Any = None,
-        records_per_person: int = 1,
+        self, X: Any, y: Any, nodes: Any = None, groups: Any = None, records_per_person: int = 1
     ) -> Self:
         """Train the candidates and choose one, within epsilon and delta.
 

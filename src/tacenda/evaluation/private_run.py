@@ -216,13 +216,22 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
                     f"held_out must hold records that were never trained on: {said}. Hold records "
                     "out before training (tacenda.data.hold_out), and evaluate on them."
                 )
-            warnings.warn(f"{said}.", LedgerWarning, stacklevel=3)
         known = [n.name for n in near if n.name.endswith(HELD_OUT)]
         if dataset is not None:
             name = dataset if dataset.endswith(HELD_OUT) else f"{dataset}{HELD_OUT}"
         else:
             name = known[0] if known else f"records-{digest[:16]}{HELD_OUT}"
         whole = name.removesuffix(HELD_OUT)
+        reasons = {one.name: f"about {one.share:.0%} of the records are in both" for one in trained}
+        if store.reads_all(whole):
+            reasons[whole] = "private bounds were taken from all records"
+        for other, reason in reasons.items():
+            store.join_held_out(name, other)
+            warnings.warn(
+                f"{reason}: {other!r} and {name!r} add up in the ledger.",
+                LedgerWarning,
+                stacklevel=3,
+            )
         budget = store.budget(whole) if whole in store.datasets() else None
         has_own = name in store.datasets() and store.budget(name) is not None
         if budget is not None and not has_own:

@@ -22,6 +22,11 @@ NOT_PROVED = (
     "That the ledger held no other runs: the pack has the rows of this run only. "
     "`tacenda ledger verify` checks the whole.",
     "That nothing else was published about the same people.",
+    "That an audit was made as audit.json says, and that the software was what sbom.cdx.json says: "
+    "both are the member's word. So is the number of releases where members stayed away or left; "
+    "then rely on the contract's epsilon.",
+    "That members put true sums into an evaluation: one that lies can spoil the measures, and "
+    "nobody sees it.",
     "That the sums of an evaluation are those that all members have: every member's pack has the "
     "same ones; compare two.",
     "That the model is right, fair, or fit for a purpose.",

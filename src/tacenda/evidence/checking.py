@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,13 +16,17 @@ from tacenda import __version__
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.evidence.annexes import NOT_PROVED, NOT_PROVED_SIMULATION
 from tacenda.evidence.facts import (
+    AUDIT,
     BILL,
     CERTIFICATE,
     CONTRACT,
+    EVALUATION,
     GRID,
     LEDGER,
+    ORGANISATION,
     SCHEMA,
     SIMULATED,
+    STATEMENT,
     as_planned,
     booked,
     compare,
@@ -34,21 +39,25 @@ from tacenda.evidence.facts import (
 from tacenda.evidence.pack import FORMAT, HTML, JSON, MANIFEST, YAML, compose, sealed_text
 from tacenda.evidence.page import page
 from tacenda.evidence.registry import deployment, yaml
+from tacenda.formats.text import canonical_json, strict, toml
 from tacenda.node.archive import hashes
 from tacenda.node.evaluation_plan import closing_plan, model_digest
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import text_signed
 from tacenda.node.identity.contract import Contract
+from tacenda.node.membership.amendments import amendment_path, check_amendment
 from tacenda.node.model_certificate import FORMAT as CERTIFICATE_FORMAT
 from tacenda.node.model_certificate import (
     certificate_signed,
     check_certificate,
+    check_words,
     promise,
     weights_of,
 )
 from tacenda.node.run_plan import make_plan
 from tacenda.node.signed_statement import SignedStatement
 from tacenda.node.state.spending import is_evaluation_of, is_run_of
+from tacenda.privacy.lasting.chain import FIELDS
 from tacenda.runtime.result import load
 from tacenda.words import against
 
@@ -58,6 +67,14 @@ MODEL_LIMITS = (
     "program does.",
     "That the model is right, fair, or fit for a purpose.",
 )
+LARGEST = 1 << 28  # bytes of one file
+AMENDMENT = re.compile(r"contract/contract\.amendment-[1-9][0-9]{0,3}\.toml(\.signatures)?")
+OF_BOTH = {HTML, JSON, YAML, BILL, ORGANISATION, AUDIT}
+OF_SIMULATION = {*OF_BOTH, SIMULATED}
+OF_MEMBER = {
+    *OF_BOTH,
+    *(CONTRACT, f"{CONTRACT}.signatures", STATEMENT, LEDGER, SCHEMA, CERTIFICATE, EVALUATION),
+}
 _DAMAGE = (TacendaError, ValueError, KeyError, TypeError, IndexError, AttributeError, OSError)
 
 
@@ -176,13 +193,21 @@ def check(
     """
     path = Path(place)
     known = None if contract is None else contract_files.read(contract)
-    if (path / MANIFEST).is_file() and not (path / "results").is_dir():
+    if any((path / name).exists() for name in (HTML, JSON)) or _is_list(path / MANIFEST):
         return _Pack(path, known, dict(keys or {}), model).checked()
     if not path.exists():
         raise InputError(f"There is no pack and no model at {path}; check its name and folder.")
     if model is not None:
         raise InputError("--model is for a pack; give the model alone to check its certificate.")
     return _check_model(path, known, keys or {})
+
+
+def _is_list(path: Path) -> bool:
+    """Whether this is the list of a pack, and not that of a run folder."""
+    try:
+        return str(json.loads(path.read_text("utf-8"))["format"]).startswith("tacenda-evidence")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 # ---- a model's file
@@ -239,6 +264,10 @@ class _Pack:
         return signed_statement(self.folder)
 
     def checked(self) -> Checked:
+        for file in self.folder.rglob("*"):
+            if file.is_file() and file.stat().st_size > LARGEST:
+                large = f"{file.name} is too large to be a part of a pack."
+                return Checked(str(self.folder), [Line("every file", False, large)])
         steps: list[tuple[str, Callable[[], str]]] = [
             ("list of files", self._list),
             ("every file", self._files),
@@ -306,13 +335,18 @@ class _Pack:
         if links:
             raise StateError(f"{links[0]} is a link; a pack holds files only.")
         stated, found = self._manifest()[0]["files"], hashes(self.folder, MANIFEST)
+        parts = OF_SIMULATION if self.simulated else OF_MEMBER
         for name in sorted({*stated, *found}):
+            if name not in parts and (self.simulated or not AMENDMENT.fullmatch(name)):
+                raise StateError(f"{name} is no part of a pack.")
             if name not in found:
                 raise StateError(f"{name} is missing.")
             if name not in stated:
                 raise StateError(f"{name} was added; it is not in the list.")
             if stated[name] != found[name]:
                 raise StateError(f"{name} was changed since the pack was made.")
+            if name.endswith(".json"):
+                read_json(self.folder / name)
         return "is as listed (SHA-256)"
 
     def _program(self) -> str:
@@ -356,15 +390,45 @@ class _Pack:
         for name, key in self.keys.items():
             if contract.member(name).signing_key != key:
                 raise StateError(f"{CONTRACT} has another key of {name} than the one you gave.")
+        path = self.folder / CONTRACT
+        if path.read_text("utf-8") != toml(contract.to_plain()):
+            raise StateError(f"{CONTRACT} holds remarks, or is not written as the program does.")
+        self._amendments(contract)
         known = "the one you gave" if self.known is not None else "compare it with your own copy"
         return f"{contract.hash()} ({known})"
+
+    def _amendments(self, contract: Contract) -> None:
+        """Later texts of the contract follow each other, and are signed by who must."""
+        for number in range(1, 1001):
+            path = amendment_path(self.folder / CONTRACT, number)
+            if not path.is_file():
+                if list(path.parent.glob("contract.amendment-*.toml"))[number - 1 :]:
+                    raise StateError(f"amendment {number} is missing.")
+                return
+            text = contract_files.read(path)
+            if number > (contract.amendment or 0):
+                check_amendment(contract, text)
+                contract = text
+            elif text.run_id() != contract.run_id() or text.amendment != number:
+                raise StateError(f"amendment {number} is of another contract.")
+            missing = contract_files.missing_signatures(path)
+            if missing:
+                raise StateError(f"amendment {number} lacks a signature of {', '.join(missing)}.")
 
     def _signatures(self) -> str:
         missing = contract_files.missing_signatures(self.folder / CONTRACT)
         if missing:
             raise StateError(f"{CONTRACT} lacks a valid signature of {', '.join(missing)}.")
         contract = contract_files.read(self.folder / CONTRACT)
-        return f"{', '.join(contract.signatories)} have signed this very text"
+        known = self.known is not None and self.known.hash() == contract.hash()
+        if 2 * len(contract.signatories) <= len(contract.members) and not known:
+            raise StateError(
+                f"only {', '.join(contract.signatories)} have signed, and "
+                f"{', '.join(contract.left or ())} are said to have left: give your own copy of "
+                "the contract (--contract)."
+            )
+        gone = f"; {', '.join(contract.left)} had left before" if contract.left else ""
+        return f"{', '.join(contract.signatories)} have signed this very text{gone}"
 
     # -- numbers
     def _statement(self) -> str:
@@ -372,6 +436,9 @@ class _Pack:
         privacy, terms = signed.statement, contract.privacy
         if privacy.mode != "sound":
             raise StateError(f"the statement is in the mode {privacy.mode!r}, not sound.")
+        again = make_plan(contract).spec.statement(privacy.charges, privacy.noise, n_nodes=1)
+        assert again is not None
+        compare(strict(again.to_plain()), strict(privacy.to_plain()), STATEMENT)
         pooled = privacy.curve().coalition
         if pooled is not None and (terms.coalition is None or pooled < terms.coalition):
             raise StateError(
@@ -385,6 +452,15 @@ class _Pack:
 
     def _ledger(self) -> str:
         contract, signed = self._agreed
+        lines = (self.folder / LEDGER).read_text("utf-8").split("\n")[:-1]
+        for number, line in enumerate(lines, 1):
+            row = json.loads(line)
+            if canonical_json(row) != line or row.keys() != {*FIELDS, "previous", "hash"}:
+                raise StateError(f"{LEDGER}, line {number}: it is not as a ledger writes it.")
+            run, me = row["run"], signed.member
+            own = is_run_of(run, contract, me) or is_evaluation_of(run, contract, me)
+            if not own and row["kind"] != "budget":
+                raise StateError(f"{LEDGER}, line {number}: it is of another run.")
         charges = booked(self.folder, contract, signed.member, is_run_of)
         if not same_charges(signed.statement, charges):
             made, held = len(signed.statement.charges), sum(count for _, count in charges)
@@ -411,10 +487,14 @@ class _Pack:
         plan = make_plan(contract)
         if as_planned(signed.statement, plan, contract.position(signed.member)):
             planned = composed(signed.statement, plan.events(signed.member)).epsilon
-            return f"no release has less noise than the contract's plan (epsilon {planned:.6g})"
+            return f"every release has the noise of the contract's plan (epsilon {planned:.6g})"
         if contract.absence.policy == "continue" or contract.left:
-            return "the members present changed, so that releases differ; see the next line"
-        raise StateError("a release has less noise, or is one more, than the contract's plan has.")
+            return (
+                "the members present changed, so that releases differ from the plan, and their "
+                f"number is {signed.member}'s word: rely on the contract's epsilon "
+                f"{contract.privacy.epsilon:g}"
+            )
+        raise StateError("the releases are not those of the contract's plan, with their noise.")
 
     def _promised(self) -> str:
         contract, signed = self._agreed
@@ -442,9 +522,8 @@ class _Pack:
             or not certificate_signed(body, values["signature"], key)
         ):
             raise StateError(f"{CERTIFICATE} is not signed by {signed.member}.")
-        if body["run"]["contract"] != contract.hash():
-            raise StateError(f"{CERTIFICATE} is about another contract.")
         compare(promise(signed.statement), body["privacy"], CERTIFICATE)
+        check_words(body, contract, signed.statement)
         if self.model is not None:
             held = check_certificate(self.model, contract=contract)
             if held["model"]["digest"] != body["model"]["digest"]:
@@ -466,7 +545,7 @@ class _Pack:
         absent = set(contract.names) - set(found.about["members"])
         plan = closing_plan(contract, str(found.about["model"]), absent)
         if not as_planned(signed.evaluation, plan, plan.contract.position(signed.member)):
-            raise StateError("the evaluation has less noise than the contract's plan.")
+            raise StateError("the evaluation has other noise than the contract's plan.")
         if self.model is not None:
             digest = model_digest(load(weights_of(self.model)).models)
             if digest != found.about["model"]:

@@ -17,14 +17,14 @@ import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.evidence.bill import versions
-from tacenda.formats.text import strict
+from tacenda.formats.text import readable_json, strict
 from tacenda.node.archive import ledger_charges
 from tacenda.node.evaluation_plan import statistic_of
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.signed_statement import SignedStatement, verify_statement
-from tacenda.node.state.spending import is_run_of
+from tacenda.node.state.spending import is_evaluation_of, is_run_of
 from tacenda.privacy.accounting.events import Event, merged
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import UNIT, Statement
@@ -39,6 +39,7 @@ STATEMENT, LEDGER, SCHEMA = "statement.json", "ledger.jsonl", "schema.toml"
 CERTIFICATE, EVALUATION, AUDIT = "certificate.json", "evaluation.json", "audit.json"
 BILL, ORGANISATION, SIMULATED = "sbom.cdx.json", "organisation.json", "simulation.json"
 GRID = 1e-6  # relative: what two machines' accountants may differ by
+LATTICE = 1e-3  # relative: what rounding noise up to whole numbers may take off epsilon
 
 
 def gather(folder: Path) -> dict[str, Any]:
@@ -51,9 +52,13 @@ def gather(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object of the pack."""
+    """A JSON object of the pack, in the form in which it was written: with no name twice, of which
+    a person would read the first and a program the last."""
     try:
-        values = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        values = json.loads(text)
+        if text != readable_json(values) + "\n":
+            raise StateError(f"{path.name} is not in the form in which the program writes it.")
     except FileNotFoundError:
         raise StateError(f"{path.name} is missing.") from None
     except (ValueError, RecursionError):
@@ -140,6 +145,8 @@ def released_evaluation(
     """The evaluation, if the contract has one and it was made: its measures and intervals computed
     again from the released sums, and its terms those of the contract."""
     if not (folder / EVALUATION).is_file() and signed.evaluation is None:
+        if booked(folder, contract, signed.member, is_evaluation_of):
+            raise StateError(f"{LEDGER} holds charges of an evaluation that is not in the pack.")
         return None
     if contract.evaluation is None or signed.evaluation is None:
         raise StateError(
@@ -155,6 +162,11 @@ def released_evaluation(
         raise StateError(f"{EVALUATION} does not hold a whole evaluation.") from None
     compare(again, values, EVALUATION)
     stated = read_json(folder / STATEMENT)["body"]["evaluation"]
+    took_part = found.about["members"]
+    if [name for name in contract.names if name in took_part] != took_part or (
+        contract.absence.policy != "continue" and took_part != contract.signatories
+    ):
+        raise StateError(f"{EVALUATION} is by other members than those of the contract.")
     held = sum(contract.held_out_size(name) for name in found.about["members"])
     public = contract.privacy.adjacency == "replace-one"
     agreed = {
@@ -201,13 +213,16 @@ def composed(statement: Statement, events: Iterable[tuple[Event, int]]) -> State
 
 
 def as_planned(statement: Statement, plan: RunPlan, place: int) -> bool:
-    """Whether the charges are, one by one, covered by those of the plan: no more of them, none
-    with less noise."""
+    """Whether the charges are, one by one, those of the plan: a finished run has made every
+    release, none with less noise, and none with more than rounding adds."""
     planned = [charge.rows(np.array([place])) for charge in plan.calibration.reserved.each()]
     made = list(statement.charges.each())
-    return len(made) <= len(planned) and all(
-        one.covered_by(other) for one, other in zip(made, planned, strict=False)
-    )
+    if len(made) != len(planned) or not all(
+        one.covered_by(other) for one, other in zip(made, planned, strict=True)
+    ):
+        return False
+    agreed = replace(statement, charges=Charges((one, 1) for one in planned), n_nodes=1).epsilon
+    return agreed <= statement.epsilon * (1 + LATTICE)
 
 
 def _ledger(path: Path, charges: list[tuple[Event, int]], statement: Statement) -> dict[str, Any]:

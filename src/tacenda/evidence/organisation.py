@@ -158,6 +158,13 @@ def checked(values: Mapping[str, object], where: str) -> dict[str, str]:
             raise InputError(
                 f"{where} field {name}: must be text of at most {LONGEST} characters; correct it."
             )
+        # Signs that are not seen, and signs that turn the order of the others round
+        if not "".join(value.split()).isprintable():
+            raise InputError(
+                f"{where} field {name}: must not hold signs that cannot be seen, such as "
+                f"{next(s for s in value if not s.isspace() and not s.isprintable())!r}; remove "
+                "them."
+            )
         if value.strip():
             found[name] = " ".join(value.split())
     if "sector" in found:

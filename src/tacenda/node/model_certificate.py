@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,9 @@ FOLDER_FILES = ("model.json", "MODEL_CARD.md")  # of an exported model, beside i
 WEIGHTS = "model.safetensors"
 ROUNDING = 1e-9
 _PREFIX = b"tacenda model certificate v1\0"
+_BODY = frozenset(
+    ["member", "signing_key", "issued_at", "run", "privacy", "model", "who_may_rely_on_what"]
+)
 
 
 def certify(model: str | Path, identity: Identity, contract: Contract | None = None) -> Path:
@@ -82,7 +86,7 @@ def certify(model: str | Path, identity: Identity, contract: Contract | None = N
         "member": identity.name,
         "signing_key": identity.signing_key,
         "issued_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "run": _run(contract),
+        "run": run_facts(contract),
         "privacy": promise(statement),
         "model": {
             "digest": digest(tensors, kept),
@@ -139,7 +143,7 @@ def check_certificate(
     if _beside(path) != body["model"]["files"]:
         raise StateError(f"A file beside {path} was changed, added or removed since it was signed.")
     statement, facts = _about(path, header)
-    if statement is None or not _same(promise(statement), body["privacy"]):
+    if statement is None or not same_values(promise(statement), body["privacy"]):
         raise StateError(
             f"The certificate of {path} promises something else than the charges in the file "
             "compose to; the signer's program may have been changed."
@@ -148,12 +152,34 @@ def check_certificate(
         raise StateError(f"The certificate of {path} describes another model than the file holds.")
     if body["who_may_rely_on_what"] != rely(body):
         raise StateError(f"The certificate of {path} has other words than its values give.")
-    if contract is not None and body["run"] != _run(contract):
+    if contract is not None and body["run"] != run_facts(contract):
         raise StateError(
             f"The certificate of {path} is about another contract than the one given; give the "
             "contract that was run."
         )
     return dict(body)
+
+
+def check_words(body: Mapping[str, Any], contract: Contract, statement: Statement) -> None:
+    """StateError unless a certificate without its model says what the contract and a statement
+    give, and nothing else."""
+    p, model = contract.problem, body["model"]
+    facts = {"loss": p.loss, "classes": p.classes, "features": p.n_features}
+    if (
+        body.keys() != _BODY
+        or body["run"] != run_facts(contract)
+        or body["signing_key"] != contract.member(str(body["member"])).signing_key
+        or not same_values(promise(statement), body["privacy"])
+        or body["who_may_rely_on_what"] != rely(body)
+        or model.keys() != {"digest", "files", "weights", *facts}
+        or any(model[name] != value for name, value in strict(facts).items())
+        or not re.fullmatch(r"[0-9a-f]{64}", str(model["digest"]))
+        or model["files"] != {}
+        or any(type(size) is not int for size in model["weights"])
+    ):
+        raise StateError(
+            "The certificate says something else than the contract and the statement give."
+        )
 
 
 def certificate_signed(body: Mapping[str, Any], signature: Any, key: str) -> bool:
@@ -232,7 +258,7 @@ def rely(body: Mapping[str, Any]) -> list[str]:
 
 
 # ---- inside
-def _run(contract: Contract | None) -> dict[str, Any] | None:
+def run_facts(contract: Contract | None) -> dict[str, Any] | None:
     if contract is None:
         return None
     return {
@@ -286,8 +312,7 @@ def _certificate(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
         whole = (
             values["format"] == FORMAT
             and isinstance(values["signature"], str)
-            and {"member", "signing_key", "run", "privacy", "model", "who_may_rely_on_what"}
-            <= body.keys()
+            and body.keys() == _BODY
             and {"digest", "files"} <= body["model"].keys()
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -297,10 +322,10 @@ def _certificate(path: Path, header: Mapping[str, str]) -> dict[str, Any]:
     return dict(values)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_values(one: Any, other: Any) -> bool:
     """Equal values; numbers up to the rounding of another machine."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(same_values(one[k], other[k]) for k in one)
     if isinstance(one, float) and isinstance(other, (int, float)):
         return math.isclose(one, other, rel_tol=ROUNDING)
     return bool(one == other)

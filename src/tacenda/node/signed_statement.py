@@ -22,11 +22,15 @@ from tacenda.formats.files import write_json
 from tacenda.formats.text import canonical_json, strict
 from tacenda.node.identity.certificates import Identity, text_signed
 from tacenda.node.identity.contract import Contract, PrivacyTerms
+from tacenda.node.model_certificate import same_values
+from tacenda.privacy.noise.keyed import KINDS
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.statement import Statement
 
 FILE = "statement.json"
 FORMAT = "tacenda-signed-statement-1"
 _PREFIX = b"tacenda privacy statement v1\0"
+_FIELDS = ("member", "title", "run", "contract", "signing_key", "signed_at", "privacy")
 ROUNDING = 1e-9
 COVERS = (
     "each record is covered by one of the two: it was trained on, or held out for the evaluation, "
@@ -98,12 +102,32 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
         if body.get(field) != agreed:
             raise StateError(f"{path} states another {field} than the contract.")
     terms = contract.privacy
-    statement = _composed(path, body, terms.delta, terms)
+    statement = _composed(path, body, terms.epsilon, terms.delta, terms)
     evaluation = None
+    expected = {*_FIELDS}
     if contract.evaluation is not None and "evaluation" in body:
+        expected |= {"records", "evaluation"}
         found = body["evaluation"] if isinstance(body["evaluation"], dict) else {}
-        delta = contract.evaluation.delta or terms.delta
-        evaluation = _composed(path, found, delta, terms)
+        agreed = contract.evaluation
+        evaluation = _composed(
+            path, found, agreed.epsilon or terms.epsilon, agreed.delta or terms.delta, terms
+        )
+        wanted = {
+            "model": found.get("model"),
+            "records": contract.held_out_size(member),
+            "covers": COVERS,
+            "privacy": found["privacy"],
+        }
+        if found != wanted or body.get("records") != contract.trained_size(member):
+            raise StateError(
+                f"{path} says something else of its evaluation, or of the records trained on, than "
+                "the contract gives; the member's program may have been changed."
+            )
+    if body.keys() != expected or body["signing_key"] != contract.member(member).signing_key:
+        raise StateError(
+            f"{path} has other fields than a statement of this contract has, or another key; the "
+            "member's program may have been changed."
+        )
     return SignedStatement(
         member,
         str(body["title"]),
@@ -115,13 +139,17 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
 
 
 def _composed(
-    path: str | Path, body: dict[str, Any], delta: float, terms: PrivacyTerms
+    path: str | Path, body: dict[str, Any], target: float, delta: float, terms: PrivacyTerms
 ) -> Statement:
-    """The statement in it, composed again from its charges."""
+    """The statement in it, composed again from its charges; its words are those that these give."""
     try:
+        counts = [one["count"] for one in body["privacy"]["charges"]]
+        if any(type(count) is not int or count < 1 for count in counts):
+            raise ValueError
         statement = Statement.from_plain(body["privacy"])
         stated = float(body["privacy"]["epsilon"])
-    except (KeyError, TypeError, ValueError):
+        again = strict(statement.to_plain())
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise StateError(f"{path} does not hold a whole privacy statement.") from None
     if not math.isclose(statement.epsilon, stated, rel_tol=ROUNDING):
         raise StateError(
@@ -139,6 +167,19 @@ def _composed(
                 f"{path} states its epsilon for {field} {said}, and the contract has {wanted}; "
                 "the member's program may have been changed."
             )
+    # What follows from no charge, and is a member's to choose nowhere
+    alone = statement.n_nodes == 1 and statement.hidden is None
+    kinds = (*KINDS, SimulatedNoise.kind)
+    if not (
+        alone
+        and statement.target == target
+        and statement.noise in kinds
+        and same_values(again, body["privacy"])
+    ):
+        raise StateError(
+            f"{path} has other words or figures than its charges and the contract give; the "
+            "member's program may have been changed."
+        )
     return statement
 
 

@@ -388,7 +388,7 @@ class Store:
     def _vectors(self, nodes: Ints, statistic: Statistic, w: Array) -> Iterator[tuple[int, Floats]]:
         """(row, vectors of some of its node's records), block after block."""
         self.count_reads(nodes)
-        most = block_records(statistic.length)
+        most = block_records(statistic)
         for k, node in enumerate(nodes):
             model = np.asarray(w[k], np.float64)
             for first in range(self.offsets[node], self.offsets[node + 1], most):

@@ -102,6 +102,7 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) ->
 
 
 HELD_OUT = "/held-out"  # behind the name of the account of those that are trained on
+BOUNDS = "bounds-"  # before the name of a run that reads all records, held out or not
 
 
 def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart: bool) -> Account:
@@ -110,8 +111,8 @@ def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart:
 
     As long as the two accounts have seen nothing but these two sets of records, no record is in
     both, and each covers its own. Once either has seen others (all records, before any were held
-    out; another share; data that grew), some may be in both: then the two add up, which may count
-    too much and never too little.
+    out; another share; data that grew; private bounds of all records), some may be in both: then
+    the two add up, which may count too much and never too little.
     """
     held = f"{name}{HELD_OUT}"
     notes = []
@@ -123,11 +124,12 @@ def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart:
             "SELECT key FROM rows WHERE kind='records' AND dataset=?", account
         )
     )
+    mixed = mixed or reads_all(file, name)
     if mixed and join(file, name, held):
         notes.append(
-            f"data set {name!r} was used before with other records, or with another share held "
-            "out, so that some records may have been both trained on and evaluated on: from now "
-            f"on {name!r} and {held!r} add up."
+            f"data set {name!r} was used before with other records, with another share held "
+            "out, or for private bounds, so that some records may have paid on both sides: from "
+            f"now on {name!r} and {held!r} add up."
         )
     near = [n for n in overlapping(file, kept) if n.name not in (name, held)]
     known = [
@@ -145,6 +147,20 @@ def held_out_of(file: LedgerFile, name: str, trained: Marks, kept: Marks, apart:
     return Account(held, tuple(notes))
 
 
+def reads_all(file: LedgerFile, name: str) -> bool:
+    """Whether a run of this account read all records, those held out too."""
+    found = file.all("SELECT run FROM runs WHERE dataset=?", name)
+    return any(run.startswith(BOUNDS) for (run,) in found)
+
+
+def join_sides(file: LedgerFile, name: str) -> bool:
+    """Make the records of an account and those held out from it add up, where there are such; False
+    if there are none or they do already. Inside a transaction."""
+    held = f"{name}{HELD_OUT}"
+    known = file.one("SELECT 1 FROM rows WHERE dataset=? LIMIT 1", held) is not None
+    return known and join(file, name, held)
+
+
 def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> Account:
     """The user's word counts;
     only the very same records are never counted under two names apart."""
@@ -154,6 +170,12 @@ def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> A
         for other in dict.fromkeys(known)
         if join(file, name, other)
     ]
+    # Nobody named these two apart: they are the two sides of one data set
+    if any(n.name == f"{name}{HELD_OUT}" for n in near) and join_sides(file, name):
+        notes.append(
+            f"records that were held out of {name!r} are now trained on: from now on {name!r} and "
+            f"{name + HELD_OUT!r} add up."
+        )
     together = joined(file, name)
     notes += [
         f"about {n.share:.0%} of the records of data set {name!r} or of {n.name!r} are in both, "

@@ -107,6 +107,9 @@ def record_hashes(rows: Any, labels: Array, key: bytes) -> Iterator[list[bytes]]
 def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
     """Block by block: first record, features of the non-zero entries (None: all), their values, how
     many each record has."""
+    if hasattr(rows, "tocsr"):
+        table = rows.tocsr()
+        rows = table.data, table.indices, table.indptr
     if isinstance(rows, tuple):
         data, indices, indptr = rows
         n, width = len(indptr) - 1, max(1, len(data) // max(1, len(indptr) - 1))

@@ -33,13 +33,16 @@ from tacenda.privacy.accounting.events import (
 )
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.lasting.accounts import (
+    BOUNDS,
     Account,
     Near,
     account_of,
     held_out_of,
     join,
+    join_sides,
     joined,
     overlapping,
+    reads_all,
     relations_of,
     sketch_fault,
 )
@@ -153,6 +156,16 @@ class LedgerStore:
         with self._file.writing():
             return join(self._file, one, other)
 
+    def join_held_out(self, held_out: str, trained: str) -> bool:
+        """`join` for the account of held-out records, which may be new."""
+        _name("held_out", held_out)
+        with self._file.writing():
+            return join(self._file, trained, held_out)
+
+    def reads_all(self, dataset: str) -> bool:
+        """Whether a run of this account read all records, those held out too."""
+        return reads_all(self._file, dataset)
+
     def fingerprint(self, chunks: Iterable[Chunk]) -> str:
         """The name of a data set in this ledger:
         a hash of its bytes under the ledger's own salt."""
@@ -246,6 +259,8 @@ class LedgerStore:
             "open", dataset, run_id, body={"description": description, "adjacency": relation}
         )
         self._file.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", run_id, dataset, relation)
+        if run_id.startswith(BOUNDS):
+            join_sides(self._file, dataset)
         return True
 
     def reserve(self, run_id: str, events: Events, key: str = "") -> bool:

@@ -31,6 +31,16 @@ SCALE_BITS = (
 )
 
 
+def _kind(*, doubles: bool, masked: bool) -> str:
+    what = "floating-point, accepted by name" if doubles else "exact discrete Gaussian"
+    what += ", under masks from the edges' keys" if masked else ""
+    return f"keyed by the operating system's entropy (AES-CTR): {what}"
+
+
+# All that a statement of real noise may say of it
+KINDS = tuple(_kind(doubles=d, masked=m) for d in (False, True) for m in (False, True))
+
+
 class KeyedNoise:
     """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other
     data means other noise."""
@@ -80,9 +90,7 @@ class KeyedNoise:
     @property
     def kind(self) -> str:
         """For the statement of the run."""
-        what = "floating-point, accepted by name" if self._doubles else "exact discrete Gaussian"
-        what += ", under masks from the edges' keys" if self._masked else ""
-        return f"keyed by the operating system's entropy (AES-CTR): {what}"
+        return _kind(doubles=self._doubles, masked=self._masked)
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array
