@@ -9,6 +9,7 @@ the same folders and run the same program, which is tried before anything else (
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import uuid
 import warnings
@@ -152,7 +153,7 @@ def _ray(engine: Engine) -> Iterator[Submit]:
             ray.init(
                 f"ray://{engine.address}" if engine.address else None,
                 log_to_driver=False,
-                logging_level="error",
+                logging_level=logging.ERROR,
                 **own,
             )
         except (ConnectionError, OSError, ValueError) as failed:

@@ -183,3 +183,33 @@ def _state(seed: int, node: int) -> int:
 def _seed_key(seed: int) -> bytes:
     """A key for coins that anybody with the seed can toss again."""
     return hashlib.sha256(f"held out {whole('seed', seed)}".encode()).digest()
+
+
+def split_source(seed: int | None) -> np.random.Generator:
+    """Where a search draws its split and its seeds from; None draws from the system."""
+    return np.random.default_rng(seed)
+
+
+def held_out_records(
+    nodes: Any,
+    count: int,
+    share: float,
+    adjacency: str,
+    source: np.random.Generator,
+    persons: Any = None,
+) -> Flags:
+    """(count,) whether each record is held out, drawn without a look at any record: so many of
+    each holder's, or under add-remove each, or each person, by a coin of its own."""
+    if adjacency == "add-remove":
+        names = map(str, range(count)) if persons is None else persons
+        return held_out_by_coin(names, share, source.bytes(32))
+    away = np.zeros(count, bool)
+    for own in [np.arange(count)] if nodes is None else _positions(nodes):
+        seed = int(source.integers(2**62))
+        away[own[held_out_positions(len(own), share, seed)]] = True
+    return away
+
+
+def _positions(nodes: Any) -> list[Ints]:
+    _, number = np.unique(nodes, return_inverse=True)
+    return [np.flatnonzero(number == k) for k in range(int(number.max(initial=-1)) + 1)]

@@ -20,7 +20,7 @@ from tacenda import checks
 from tacenda._types import Array, Floats, Ints
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.data.holding_out import held_out_by_coin, held_out_positions
+from tacenda.data.holding_out import held_out_records, split_source
 from tacenda.errors import InputError, PrivacyError
 from tacenda.estimators.base import Arrangement
 from tacenda.estimators.classifiers import _PrivateClassifier
@@ -246,7 +246,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         candidates = self._candidates()
         # A fixed random_state gives every training and the choice noise of its own: equal noise in
         # two releases would cancel
-        source = np.random.default_rng(self._seed())
+        source = split_source(self._seed())
         inner, outer = self._split(X, y, nodes, groups, records_per_person, source)
         seeds = [int(s) for s in source.choice(2**31 - 1, len(candidates) + 1, replace=False)]
         known = self.random_state is not None
@@ -307,13 +307,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return {"classes": np.unique(np.asarray(y)).tolist() if declared is None else declared}
 
     def _split(
-        self,
-        X: Any,
-        y: Any,
-        nodes: Any,
-        groups: Any,
-        records_per_person: int,
-        source: np.random.Generator,
+        self, X: Any, y: Any, nodes: Any, groups: Any, records_per_person: int, source: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arguments of `fit` for the records trained on, and for those held out."""
         share = checks.between("held_out", self.held_out, 0.0, 1.0)
@@ -634,31 +628,6 @@ class _Reader:
             reach = self.arranged.estimator._target.reach
             unit *= reach**2 if self.scoring == "neg_mean_squared_error" else reach
         return -(1 - means) * unit, noise * unit
-
-
-def held_out_records(
-    nodes: Any,
-    count: int,
-    share: float,
-    adjacency: str,
-    source: np.random.Generator,
-    persons: Any = None,
-) -> Array:
-    """(count,) whether each record is held out, drawn without a look at any record: so many of
-    each holder's, or under add-remove each, or each person, by a coin of its own."""
-    if adjacency == "add-remove":
-        names = map(str, range(count)) if persons is None else persons
-        return held_out_by_coin(names, share, source.bytes(32))
-    away = np.zeros(count, bool)
-    for own in [np.arange(count)] if nodes is None else _positions(nodes):
-        seed = int(source.integers(2**62))
-        away[own[held_out_positions(len(own), share, seed)]] = True
-    return away
-
-
-def _positions(nodes: Array) -> list[Ints]:
-    _, number = np.unique(nodes, return_inverse=True)
-    return [np.flatnonzero(number == k) for k in range(int(number.max(initial=-1)) + 1)]
 
 
 def _rows(values: Any, where: Ints) -> Any:

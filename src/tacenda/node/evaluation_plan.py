@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def statistic_of(contract: Contract) -> Counts:
             f"contract field evaluation.residual_bound: it has no meaning for the loss "
             f"{problem.loss!r}; remove it from the terms."
         )
-    given = {
+    given: dict[str, Any] = {
         "edges": None if terms.edges is None else tuple(terms.edges),
         "log_loss_bound": terms.log_loss_bound,
         "residual_bound": terms.residual_bound,

@@ -108,9 +108,9 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
     if contract.evaluation is not None and "evaluation" in body:
         expected |= {"records", "evaluation"}
         found = body["evaluation"] if isinstance(body["evaluation"], dict) else {}
-        agreed = contract.evaluation
+        closing = contract.evaluation
         evaluation = _composed(
-            path, found, agreed.epsilon or terms.epsilon, agreed.delta or terms.delta, terms
+            path, found, closing.epsilon or terms.epsilon, closing.delta or terms.delta, terms
         )
         wanted = {
             "model": found.get("model"),

@@ -90,7 +90,7 @@ class KeyedNoise:
     @property
     def kind(self) -> str:
         """For the statement of the run."""
-        return _kind(doubles=self._doubles, masked=self._masked)
+        return _kind(doubles=bool(self._doubles), masked=bool(self._masked))
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array
