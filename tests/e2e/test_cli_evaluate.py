@@ -118,6 +118,29 @@ def test_private_evaluation_on_what_was_trained_on_is_refused(home: Path, tools:
         assert wrong.exit_code == 2 and words in wrong.stderr, (given, wrong.output)
 
 
+def test_an_evaluation_promises_to_whom_the_run_promised(
+    home: Path, tools: Any, tmp_path: Path
+) -> None:
+    schema = tmp_path / "persons.toml"
+    schema.write_text('person = "id"\n' + (home / "ill.toml").read_text())
+    lines = (home / "people.csv").read_text().splitlines()
+    several = [f"p{k // 3},{line.split(',', 1)[1]}" for k, line in enumerate(lines[1:])]
+    (tmp_path / "people.csv").write_text("\n".join([lines[0], *several]))
+    data = ("--data", tmp_path / "people.csv", "--schema", schema, "--nodes", "1")
+    person = ("--records-per-person", "2", "--adjacency", "add-remove", "--test-fraction", "0.4")
+    size = ("--set", "problem.public_size=120")
+    how = ("--algorithm", "treegd", "--rounds", "2", "--no-references", "--no-report", "--quiet")
+    run = tmp_path / "run"
+    made = tools.tacenda("fit", *data, *person, *size, *how, "--epsilon", "8", "--folder", run)
+    assert made.exit_code == 0, made.output
+    asked = ("--private", "--epsilon", "8", "--seed", "0")
+    found = tools.answer("evaluate", run, *asked)
+    assert found["privacy"]["adjacency"] == "add-remove"
+    assert "person with at most 2 records" in json.dumps(found["privacy"])
+    other = tools.tacenda("evaluate", run, home / "people.csv", *asked)
+    assert other.exit_code == 2 and "--public-size must say" in other.stderr, other.output
+
+
 def test_predictions_have_ids_probabilities_and_bounds(home: Path, tools: Any) -> None:
     said = tools.answer("predict", home / "ill", "--data", home / "people.csv", "--id", "id")
     columns = said["predictions"]

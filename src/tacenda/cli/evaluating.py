@@ -22,7 +22,7 @@ def evaluate(
         typer.Argument(
             help="A CSV or Parquet file with the model's columns and the label, a LIBSVM file, "
             "or a named data set (its test part, where it has one). With --private it may be left "
-            "out: the records that `tacenda fit --set data.test_fraction=0.2` set aside are taken."
+            "out: the records that `tacenda fit --test-fraction 0.2` set aside are taken."
         ),
     ] = None,
     run: Run = None,
@@ -49,6 +49,14 @@ def evaluate(
             min=1, help="Over how many members the records are spread; --private, simulated."
         ),
     ] = 1,
+    public_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Public number that stands for how many records there are, where the run is "
+            "under add-remove; --private.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Of the intervals; --private.")] = 0.95,
     ledger: Annotated[
         Path | None, typer.Option(help="Lasting ledger to charge first; --private.")
@@ -80,7 +88,7 @@ def evaluate(
 
     model = open_model(folder, run, node)
     if private:
-        asked = (epsilon, delta, nodes, level, ledger, dataset, seed)
+        asked = (epsilon, delta, nodes, public_size, level, ledger, dataset, seed)
         _private(model, data, label, asked, public, report, as_json)
         return
     if data is None:
@@ -124,24 +132,25 @@ def _private(
     as_json: bool,
 ) -> None:
     """One charged release, and what follows from it."""
-    from tacenda.cli.models import held_out_problem, private_records
+    from tacenda.cli.models import held_out_problem, held_out_size, private_records
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.graph import complete
     from tacenda.privacy.settings import Privacy
 
-    epsilon, delta, nodes, level, ledger, dataset, seed = asked
+    epsilon, delta, nodes, public_size, level, ledger, dataset, seed = asked
     if public or epsilon is None:
         raise InputError(
             "--private needs --epsilon, the budget of these records, and no --public: "
             "public records need no noise."
         )
-    rows, labels, which = private_records(model, data, label)
-    problem, counts, weights = held_out_problem(model, rows, labels, nodes)
+    size = held_out_size(model, data, nodes, public_size)
+    rows, labels, which, persons = private_records(model, data, label)
+    problem, counts, weights = held_out_problem(model, rows, labels, nodes, persons, size)
     found = evaluate_privately(
         weights,
         problem,
         complete(nodes),
-        Privacy(epsilon, delta),
+        Privacy(epsilon, delta, adjacency="replace-one" if size is None else "add-remove"),
         counts=counts,
         noise="independent" if nodes == 1 else "masked",
         level=level,

@@ -185,8 +185,15 @@ def feature_rows(model: Model, data: str, leave_out: Sequence[str] = ()) -> Any:
 
 def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Array, str]:
     """(features, labels, which records): class numbers, or numbers in the label's own units."""
+    return _labelled(model, data, label)[:3]
+
+
+def _labelled(
+    model: Model, data: str, label: str | None, most: int | None = None
+) -> tuple[Any, Array, str, Array | None]:
+    """labelled_rows, and whose they are; of each person so many at most."""
     if model.config is None and model.schema is None:
-        return *_labelled_table(model, data, label), data
+        return *_labelled_table(model, data, label), data, None
     if label is not None:
         raise InputError(
             "--label is for exported models; a run folder's schema names the label, "
@@ -197,42 +204,72 @@ def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Arra
 
         # New records need not say which node they would belong to
         schema = model.schema.model_copy(update={"node_column": None})
-        found, part = encode(schema, data), data
+        found, part = encode(schema, data, records_per_person=most), data
     else:
         found, part = _named(model, data)
     X, y = (found.X, found.y) if found.test is None else found.test
     if found.test is not None:
         part = f"the test part of {data}"
-    return X, y if model.classes is not None else model.units.labels(y), part
+    persons = found.persons if found.test is None else found.test_persons
+    return X, y if model.classes is not None else model.units.labels(y), part, persons
 
 
-def private_records(model: Model, data: str | None, label: str | None) -> tuple[Any, Array, str]:
-    """(features, labels, which records) for a private evaluation; the file that the model was
-    trained on is refused."""
+def private_records(
+    model: Model, data: str | None, label: str | None
+) -> tuple[Any, Array, str, Array | None]:
+    """(features, labels, which records, whose) for a private evaluation, of each person no more
+    than the run took; the file that the model was trained on is refused."""
     own = None if model.config is None else model.config.data
     aside = own is not None and own.test_fraction > 0
     if data is None:
         if not aside:
             raise InputError(
                 "DATA must name held-out records: the run set none aside (tacenda fit "
-                "--set data.test_fraction=0.2 does, before training)."
+                "--test-fraction 0.2 does, before training)."
             )
         from tacenda.config.private_run import private_run
 
-        X, y = private_run(model.config).test  # type: ignore[misc]
+        found = private_run(model.config)
+        X, y = found.test  # type: ignore[misc]
         labels = y if model.classes is not None else model.units.labels(y)
-        return X, labels, "the records that the run set aside"
+        return X, labels, "the records that the run set aside", found.dataset.test_persons
     if own is not None and _trained_on(model, data):
         remedy = (
             "leave DATA out to take the records that the run set aside."
             if aside
-            else "hold records out before training (tacenda fit --set data.test_fraction=0.2)."
+            else "hold records out before training (tacenda fit --test-fraction 0.2)."
         )
         raise InputError(
             f"DATA must hold records that were never trained on, and {data} is what {model.name} "
             f"was trained on; {remedy}"
         )
-    return labelled_rows(model, data, label)
+    most = None if model.config is None else model.config.privacy.records_per_person
+    return _labelled(model, data, label, most)
+
+
+def held_out_size(model: Model, data: str | None, nodes: int, given: float | None) -> float | None:
+    """The public number that stands for how many held-out records each node has; None where the
+    run's relation makes their number public."""
+    config = model.config
+    if config is None or config.privacy.adjacency != "add-remove":
+        if given is not None:
+            raise InputError(
+                f"--public-size is for runs under add-remove; the number of records is public for "
+                f"{model.name}, so leave it out."
+            )
+        return None
+    if given is not None:
+        return given / nodes
+    if data is None and config.problem.public_size is not None:
+        from tacenda.config.shape import node_count
+
+        trained = config.problem.public_size * node_count(config.network)
+        share = config.data.test_fraction
+        return max(1.0, float(round(trained * share / (1 - share)))) / nodes
+    raise InputError(
+        "--public-size must say about how many records DATA has, from public knowledge: the run's "
+        "relation is add-remove, where their number is private."
+    )
 
 
 def _trained_on(model: Model, data: str) -> bool:
@@ -245,11 +282,19 @@ def _trained_on(model: Model, data: str) -> bool:
     return own.name == data and _named(model, data)[0].test is None
 
 
-def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tuple[Any, Any, Floats]:
-    """(problem, what is counted, model (d,)) of held-out records, spread evenly over nodes."""
+def held_out_problem(
+    model: Model,
+    rows: Any,
+    labels: Array,
+    nodes: int,
+    persons: Array | None = None,
+    size: float | None = None,
+) -> tuple[Any, Any, Floats]:
+    """(problem, what is counted, model (d,)) of held-out records, spread evenly over nodes, or by
+    persons where the run's promise is to persons; size: the public number for each node."""
     from scipy import sparse
 
-    from tacenda.data.partition import even
+    from tacenda.data.partition import by_person, even
     from tacenda.evaluation.private import counts_for
     from tacenda.problem import losses
     from tacenda.problem.problem import Problem
@@ -276,8 +321,18 @@ def held_out_problem(model: Model, rows: Any, labels: Array, nodes: int) -> tupl
         loss = "multinomial" if several else "logistic"
         if not model.probabilities:
             loss = "multiclass-hinge" if several else "hinge"
+    section = None if model.config is None else model.config.privacy
+    most = None if section is None else section.records_per_person
+    if most is not None and persons is None:
+        raise InputError(
+            f"{model.name} promises privacy to persons, so DATA must be a file with the schema's "
+            "columns, among them that of the persons' ids."
+        )
     problem = Problem(
-        even(rows, labels, nodes),
+        even(rows, labels, nodes) if most is None else by_person(rows, labels, persons, nodes),
+        public_sizes=size,
+        records_per_person=1 if most is None else most,
+        members_per_person=1 if section is None or most is None else section.members_per_person,
         loss=loss,
         data_norm=LONGEST,  # counts do not depend on it: it only refuses broken rows
         classes=None if model.classes is None else range(len(model.classes)),

@@ -53,6 +53,13 @@ def private_run(config: RunConfig) -> PrivateRun:
 
     most, members = config.privacy.records_per_person, config.privacy.members_per_person
     dataset, schema = load(config.data, most)
+    if most is None and dataset.persons is not None and config.privacy.private:
+        warnings.warn(
+            "the data names persons, but records_per_person is not declared: the promise is for "
+            "one record, and a person with several is protected less; for a promise to persons "
+            "give --records-per-person K --adjacency add-remove --set problem.public_size=N.",
+            stacklevel=2,
+        )
     how = partition_of(config.network, dataset.nodes is not None, dataset.persons is not None)
     words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
     dataset = replace(dataset, notes=[*dataset.notes, *words, *public_notes(config.data)])
@@ -230,6 +237,7 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
         nodes=nodes,
         persons=None if dataset.persons is None else dataset.persons[kept],
         test=(dataset.X[test], dataset.y[test]),
+        test_persons=None if dataset.persons is None else dataset.persons[test],
     )
 
 

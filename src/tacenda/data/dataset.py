@@ -41,6 +41,8 @@ class Dataset:
         Weights of a generated set.
     persons : ndarray or None, default=None
         Id of the person behind each record, shape (n,).
+    test_persons : ndarray or None, default=None
+        The same for the records of `test`.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Dataset:
     schema_hash: str | None = None
     truth: Floats | None = None
     persons: Array | None = None
+    test_persons: Array | None = None
 
     @property
     def n_records(self) -> int:
