@@ -1,5 +1,5 @@
 """Counts on real processes, with the loss's options in the contract: the simulator's bits at every
-member, and a closing evaluation with the deviance."""
+member."""
 
 from __future__ import annotations
 
