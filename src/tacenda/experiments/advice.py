@@ -23,8 +23,9 @@ def lines() -> list[str]:
         "Exact local solves and a smooth loss: PVP centred on released values; "
         "its additive noise composes far better than noise in the objective.",
         "Objective perturbation (DVP, penalty perturbation, R-ADMM): with the papers' l2-Laplace "
-        "noise in half of the settings worse than one node alone. If it must be: Gaussian noise; "
-        "with l2-Laplace noise few rounds (3 did better than 10), and growing penalties when there "
+        "noise in half of the settings worse than one node alone, with Gaussian noise in none and "
+        "always better than that; R-ADMM with output perturbation is better still. "
+        "With l2-Laplace noise few rounds (3 did better than 10), and growing penalties when there "
         "are many.",
         "Inner steps (IPADMM): they help with a constant proximal weight. With the weight for "
         "which the paper proves its bound they help a little where T and D are small, "
