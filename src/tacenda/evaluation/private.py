@@ -282,7 +282,7 @@ class PrivateEvaluation:
         else:
             p = self.privacy
             lines.append(f"Privacy of the held-out records: epsilon {p.epsilon:.4g}, delta")
-            lines[-1] += f" {p.delta:g} ({p.adjacency})."
+            lines[-1] += f" {p.delta:g} ({p.adjacency}), for {p.unit}."
         return "\n".join(lines)
 
     def __str__(self) -> str:
