@@ -329,7 +329,9 @@ def held_out_problem(
             "columns, among them that of the persons' ids."
         )
     problem = Problem(
-        even(rows, labels, nodes) if most is None else by_person(rows, labels, persons, nodes),
+        even(rows, labels, nodes)
+        if persons is None or most is None
+        else by_person(rows, labels, persons, nodes),
         public_sizes=size,
         records_per_person=1 if most is None else most,
         members_per_person=1 if section is None or most is None else section.members_per_person,

@@ -316,7 +316,7 @@ class PrivateEvaluation:
         else:
             p = self.privacy
             lines.append(f"Privacy of the held-out records: epsilon {p.epsilon:.4g}, delta")
-            lines[-1] += f" {p.delta:g} ({p.adjacency})."
+            lines[-1] += f" {p.delta:g} ({p.adjacency}), for {p.unit}."
             if "simulation" in self.about:
                 lines.append(f"Note: {self.about['simulation']}.")
         return "\n".join(lines)
