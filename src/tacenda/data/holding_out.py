@@ -19,7 +19,7 @@ import numpy as np
 
 from tacenda._types import Flags, Ints
 from tacenda.checks import between, whole
-from tacenda.data.partition import Shards
+from tacenda.data.partition import Shards, broken_promise
 from tacenda.errors import InputError
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.lasting.fingerprints import record_hashes
@@ -149,6 +149,12 @@ def hold_out(
     kind = getattr(shards, "kind", None)
     persons = getattr(shards, "persons", None)
     relations.check(adjacency)
+    if (
+        persons is None
+        and adjacency == "replace-one"
+        and broken_promise(kind, "add-remove", 2) is None
+    ):
+        kind = "held-out"
     key = secrets.token_bytes(32) if seed is None else _seed_key(seed)
     ids: tuple[list[Any], list[Any]] = ([], [])
     sides: tuple[list[Any], list[Any]] = ([], [])

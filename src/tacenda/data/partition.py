@@ -44,6 +44,7 @@ _READS = {
     "feature-shift": "the features of all records",
     "column": "",
     "person": "",
+    "held-out": "the number of records",  # positions that `hold_out` has drawn
 }
 
 
@@ -75,7 +76,15 @@ def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
     True
     """
     reads = "" if kind is None else _READS[kind]
-    if n == 1 or not reads or (reads == "the number of records" and adjacency == "replace-one"):
+    if not reads or (reads == "the number of records" and adjacency == "replace-one"):
+        return None
+    if kind == "held-out":
+        return (
+            "which positions are held out was drawn from the number of records, so one record more "
+            "would move others from side to side (hold_out(..., adjacency='add-remove') tosses a "
+            "coin for each)"
+        )
+    if n == 1:
         return None
     what = "one record more" if reads == "the number of records" else "other contents of one record"
     article = "an" if kind == "even" else "a"

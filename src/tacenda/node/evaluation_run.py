@@ -166,8 +166,13 @@ class EvaluationRun:
         digest = model_digest(model)
         plan = make_plan(self.texts(amendments, digest, absent)[-1])
         if absent:  # fewer members hide each other less: another noise, and another reservation
-            self.give_back()
             assert self._spending is not None
+            # What was charged under the first one, before this start, stays spent
+            mine = [event.to_dict() for event, _ in plan.events(name)]
+            before = [(key, event) for key, event in self._state.charges() if event not in mine]
+            if before:
+                self._spending.settle(before, final=False)
+            self.give_back()
             self._spending.__exit__(None, None, None)
             self._spending = self._booked(plan).__enter__()
         spending = self._spending

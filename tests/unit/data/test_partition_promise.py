@@ -145,3 +145,28 @@ def test_a_simulation_knows_how_its_records_were_spread() -> None:
     run(list(partition.even(X, y, 3)), "add-remove")  # shards by themselves are whoever's they are
     with pytest.warns(DeclarationWarning, match="label-skew split reads the labels"):
         run(partition.by_label_skew(X, y, 3, 1.0), "replace-one")
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_positions_held_out_keep_no_promise_under_add_remove(n: int) -> None:
+    data = tc.data.make_classification(60, 3, seed=0)
+    shards = list(tc.data.partition.even(data.X, data.y, n, seed=0))
+    drawn, tossed = (
+        tc.data.hold_out(shards, 0.3, seed=1, adjacency=relation)
+        for relation in ("replace-one", "add-remove")
+    )
+    for side in drawn:
+        why = partition.broken_promise(side.kind, "add-remove", n)
+        assert why is not None and "from side to side" in why
+        assert partition.broken_promise(side.kind, "replace-one", n) is None
+        problem = tc.Problem(side, strength=1e-2, classes=(0, 1), public_sizes=40)
+        with pytest.raises(tc.errors.InputError, match="from side to side"):
+            tc.simulate(
+                problem,
+                tc.graph.complete(n),
+                "dpdda",
+                2,
+                tc.Privacy(1.0, adjacency="add-remove"),
+                seed=0,
+            )
+    assert all(partition.broken_promise(side.kind, "add-remove", n) is None for side in tossed)
