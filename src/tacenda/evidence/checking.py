@@ -447,7 +447,8 @@ class _Pack:
             )
         return (
             f"signed by {signed.member}; its charges compose to epsilon {privacy.epsilon:.6g} at "
-            f"delta {privacy.delta:g}, {privacy.adjacency}, against {against(pooled)}"
+            f"delta {privacy.delta:g}, {privacy.adjacency}, for {privacy.unit}, against "
+            f"{against(pooled)}"
         )
 
     def _ledger(self) -> str:
@@ -552,7 +553,8 @@ class _Pack:
                 raise StateError(f"{self.model} is another model than the one that was evaluated.")
         return (
             f"{len(found.measures)} measures computed again from the released sums; epsilon "
-            f"{signed.evaluation.epsilon:.6g} for the held-out records, which were not trained on"
+            f"{signed.evaluation.epsilon:.6g} for {signed.evaluation.unit}, of those held out, which "
+            "were not trained on"
         )
 
     # -- what people read

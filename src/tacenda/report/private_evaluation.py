@@ -48,7 +48,7 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
     noisy = p is not None
     headline = (
         f"Computed from counts that were released once with noise: epsilon {p.epsilon:.4g}, delta "
-        f"{p.delta:g} ({p.adjacency}) for the held-out records."
+        f"{p.delta:g} ({p.adjacency}), for {p.unit}, of those held out."
         if p is not None
         else "These counts were released without noise: this page is not private."
     )
