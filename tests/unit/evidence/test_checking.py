@@ -18,6 +18,8 @@ from tacenda.evidence import check, make
 from tacenda.evidence.checking import Checked
 from tacenda.evidence.pack import MANIFEST, compose, seal
 from tacenda.evidence.page import page
+from tacenda.formats.files import write_json
+from tacenda.formats.text import canonical_json
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.privacy.lasting import chain
@@ -57,7 +59,7 @@ def wrong(found: Checked) -> dict[str, str]:
 def edit(path: Path, change: Callable[[Any], None]) -> None:
     values = json.loads(path.read_text("utf-8"))
     change(values)
-    path.write_text(json.dumps(values), "utf-8")
+    write_json(path, values)  # as the program does, or the form alone would give it away
 
 
 def test_a_pack_is_in_order_and_says_what_it_does_not_prove(packs: Packs) -> None:
@@ -273,10 +275,10 @@ def test_less_noise_than_the_contract_is_found(pack: Path, packs: Packs) -> None
         row = json.loads(line)
         if row["kind"] == "charge":
             event = json.loads(row["event"])
-            row["event"] = json.dumps({**event, "mu": 2.0 * event["mu"]})
+            row["event"] = canonical_json({**event, "mu": 2.0 * event["mu"]})
         row["previous"] = previous
         row["hash"] = previous = chain.seal(previous, row)
-        rows.append(json.dumps(row) + "\n")
+        rows.append(canonical_json(row) + "\n")
     (pack / "ledger.jsonl").write_text("".join(rows))
     sealed_again(pack, packs)
     found = wrong(check(pack))
