@@ -97,6 +97,20 @@ def consortium_new(
         str | None,
         typer.Option(help="How many members may combine what they know, or 'all'; by default 1."),
     ] = None,
+    adjacency: Annotated[
+        str | None,
+        typer.Option(
+            help="replace-one (the numbers of records are public) or add-remove (they are private, "
+            "and --size declares a stand-in); by default replace-one, with persons add-remove."
+        ),
+    ] = None,
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(
+            help="The promise is for a person with at most so many records; the schema names the "
+            "column of persons."
+        ),
+    ] = None,
     algorithm: Annotated[
         str | None, typer.Option(help="By default 'auto': the planner chooses, when all joined.")
     ] = None,
@@ -159,7 +173,15 @@ def consortium_new(
     if epsilon is None and "epsilon" not in privacy:
         answer = _asked(None, "--epsilon", "Epsilon: what the run may lose of a record")
         epsilon = _number("--epsilon", answer)
-    given = {"epsilon": epsilon, "delta": delta, "coalition": _coalition(coalition)}
+    if records_per_person is not None and records_per_person > 1 and adjacency is None:
+        adjacency = privacy.get("adjacency", "add-remove")
+    given = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "coalition": _coalition(coalition),
+        "adjacency": adjacency,
+        "records_per_person": records_per_person,
+    }
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
     evaluation = _evaluation(values.get("evaluation"), held_out, evaluation_epsilon)
