@@ -242,7 +242,7 @@ def _scene(
         many[0] if nodes is None and graph is None else nodes,
     )
     m, p = many[1] if records is None else records, many[2] if dim is None else dim
-    return default_problem(method, len(made), m, adjacency, p), made
+    return default_problem(method, made.n, m, adjacency, p), made
 
 
 def _network(graph: str, nodes: int | None) -> Any:
