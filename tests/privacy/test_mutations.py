@@ -110,16 +110,14 @@ def plant_flat_price(patch: pytest.MonkeyPatch) -> None:
 def plant_redraw(patch: pytest.MonkeyPatch) -> None:
     """Fresh noise for each receiver: k receivers average it away."""
 
-    def with_halo(self: Any, shared: Any, tag: Any) -> Any:
-        rng = np.random.default_rng(self._me)
-        noisy = {
-            other: shared[rows] + rng.normal(size=(len(rows), shared.shape[1]))
-            for other, (rows, _) in self._halo.items()
-        }
-        received = self._transport.exchange(tag, noisy, list(noisy))
-        return np.concatenate([shared, *(received[other] for other in self._halo)])
+    honest = Network._exchanged
 
-    patch.setattr(Network, "_with_halo", with_halo)
+    def exchanged(self: Any, tag: Any, outgoing: Any, awaited: Any) -> Any:
+        rng = np.random.default_rng(self._me)
+        noisy = {other: rows + rng.normal(size=rows.shape) for other, rows in outgoing.items()}
+        return honest(self, tag, noisy, awaited)
+
+    patch.setattr(Network, "_exchanged", exchanged)
 
 
 def every_record(honest: Any) -> Any:
@@ -254,11 +252,11 @@ MUTANTS: dict[str, tuple[Plant, Callable[..., None]]] = {
         check.noise_is_enough,
     ),
     "replace-one counted as one record": (
-        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 1.0),
+        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda *_: 1.0),
         check.noise_is_enough,
     ),
     "add-remove counted as half a record": (
-        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda relation: 0.5),
+        lambda patch: patch.setattr("tacenda.problem.facts.records_changed", lambda *_: 0.5),
         check.add_remove_noise_is_enough,
     ),
     "argmin sensitivity halved": (

@@ -30,7 +30,7 @@ def _query(
 ):
     contract = small_contract(privacy={"epsilon": 5.0, "delta": 1e-5, "adjacency": adjacency})
     facts = facts_of(contract).rows(HERE)
-    problem = problem_of(contract, "m0", x, y)
+    problem = problem_of(contract, contract.member("m0").size, x, y)
     return LatticeQueries(problem.store, problem.sizes, HERE, facts, noise, grid)
 
 

@@ -63,7 +63,7 @@ class House:
         x = rng.normal(size=(60, FEATURES))
         problem = problem_of(
             self.plan.contract,
-            "m0",
+            self.plan.contract.member("m0").size,
             x / np.linalg.norm(x, axis=1, keepdims=True),
             rng.integers(2, size=60),
         )
@@ -297,7 +297,7 @@ def test_another_point_is_asked_of_another_sample(one: bool) -> None:
     contract = small_contract(2, 3, FEATURES, "path")
     rng = np.random.default_rng(0)
     problem = problem_of(
-        contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
+        contract, 60, rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
     )
     seen = []
     honest, here = problem.store.batch_gradient, np.zeros(1, np.int64)
@@ -314,7 +314,7 @@ def test_every_argument_of_a_query_is_in_its_question() -> None:
     contract, here = small_contract(2, 3, FEATURES, "path"), np.zeros(1, np.int64)
     rng = np.random.default_rng(0)
     problem = problem_of(
-        contract, "m0", rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
+        contract, 60, rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
     )
     noise = KeyedNoise(bytes(32), "run", floating_point=True)
     queries = Queries(problem.store, problem.sizes, here, facts_of(contract).rows(here), noise)
