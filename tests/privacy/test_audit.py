@@ -120,7 +120,7 @@ def test_a_door_with_too_little_noise_is_caught(name: str, monkeypatch: pytest.M
 
 def test_a_claim_of_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: replace-one's factor 2 forgotten everywhere."""
-    monkeypatch.setattr("tacenda.problem.facts.records_changed", lambda adjacency: 1.0)
+    monkeypatch.setattr("tacenda.problem.facts.records_changed", lambda *_: 1.0)
     found = audit(
         "ipadmm",
         privacy=tc.Privacy.from_noise(noise_multiplier=2.5, delta=1e-3),
