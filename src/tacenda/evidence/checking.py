@@ -553,8 +553,8 @@ class _Pack:
                 raise StateError(f"{self.model} is another model than the one that was evaluated.")
         return (
             f"{len(found.measures)} measures computed again from the released sums; epsilon "
-            f"{signed.evaluation.epsilon:.6g} for {signed.evaluation.unit}, of those held out, which "
-            "were not trained on"
+            f"{signed.evaluation.epsilon:.6g} for {signed.evaluation.unit}, of those held out, "
+            "which were not trained on"
         )
 
     # -- what people read
