@@ -295,7 +295,7 @@ def live_and_lie(
     what `lies` has for each neighbour."""
     import threading
 
-    from tacenda.node import run
+    from tacenda.node import session
     from tacenda.node.membership.votes import Vote, statement
     from tacenda.node.protocol import wire
     from tacenda.node.transport import endpoint
@@ -318,7 +318,7 @@ def live_and_lie(
                 )
                 self._loop.call_soon_threadsafe(self.links[peer].tell, frame)
 
-    run.Endpoint = Lying
+    session.Endpoint = Lying
     live(options, output)
 
 
@@ -327,7 +327,7 @@ def live_with_false_rows(
 ) -> None:
     """A member with a program of its own: from a round on, its rows for some neighbours are other
     rows, well signed."""
-    from tacenda.node import run
+    from tacenda.node import session
     from tacenda.node.protocol import wire
     from tacenda.node.transport import endpoint
 
@@ -348,7 +348,7 @@ def live_with_false_rows(
                 )
             )
 
-    run.Endpoint = Lying
+    session.Endpoint = Lying
     live(options, output)
 
 
