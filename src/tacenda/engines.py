@@ -3,7 +3,7 @@
 Each engine is the library's own executor; here they get one face. A call that is lost with its
 worker is made again on another one, at most RETRIES times; an error of the call itself ends the
 whole at once. Calls write their results where they always do, so the workers of a cluster must see
-the same folders and run the same program, which is tried before anything else (`probe`).
+the same folders and run the same program, which is tried before anything else.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacenda import checks
 from tacenda.errors import InputError, StateError
 from tacenda.words import counted
 
 RETRIES = 3
 CONNECT_SECONDS = 10
-KINDS = ("loky", "dask", "ray")
 LOCAL = "loky"
 Submit = Callable[..., "Future[Any]"]
 
@@ -37,7 +35,7 @@ class EngineWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Engine:
-    """kind: one of KINDS; address: of a cluster, as its own client wants it."""
+    """kind: "loky", "dask" or "ray"; address: of a cluster, as its own client wants it."""
 
     kind: str
     address: str = ""
@@ -72,8 +70,8 @@ def run_calls(
     left = dict(enumerate(calls))
     for attempt in range(RETRIES + 1):
         with _executor(engine, min(jobs, len(left))) as submit:
-            if folder is not None and not engine.is_local and attempt == 0:
-                _probe(engine, submit, Path(folder))
+            if not engine.is_local and attempt == 0:
+                _probe(engine, submit, None if folder is None else Path(folder))
             waiting = {submit(*call): k for k, call in left.items()}
             try:
                 for job in as_completed(waiting):
@@ -207,22 +205,23 @@ def _gone(engine: Engine) -> tuple[type[BaseException], ...]:
     return ()
 
 
-def _probe(engine: Engine, submit: Submit, folder: Path) -> None:
-    """Whether a worker runs this program and writes where this process reads."""
+def _probe(engine: Engine, submit: Submit, folder: Path | None) -> None:
+    """Whether a worker runs this program and, if calls write, does so where this process reads."""
     from tacenda.content import program
 
-    name = f".{uuid.uuid4().hex}"
-    folder.mkdir(parents=True, exist_ok=True)
+    found = None if folder is None else folder.resolve() / f".{uuid.uuid4().hex}"
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     try:
-        theirs = submit(_tried, str(folder.resolve() / name)).result(timeout=60)
+        theirs = submit(_tried, None if found is None else str(found)).result(timeout=60)
     except ImportError as absent:
         raise StateError(
             f"engine {engine}: a worker cannot load this program ({absent}); install the same "
             "version of tacenda where the workers run."
         ) from None
-    found = folder / name
-    seen = found.is_file()
-    found.unlink(missing_ok=True)
+    seen = found is None or found.is_file()
+    if found is not None:
+        found.unlink(missing_ok=True)
     if theirs != program():
         raise StateError(
             f"engine {engine}: a worker runs another version of tacenda, Python, numpy, scipy or "
@@ -235,15 +234,11 @@ def _probe(engine: Engine, submit: Submit, folder: Path) -> None:
         )
 
 
-def _tried(path: str) -> Any:
+def _tried(path: str | None) -> Any:
     from tacenda.content import program
 
-    with contextlib.suppress(OSError):  # the caller looks for the file
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text("seen")
+    if path is not None:
+        with contextlib.suppress(OSError):  # the caller looks for the file
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text("seen")
     return program()
-
-
-def checked_jobs(jobs: int) -> int:
-    """At least 1."""
-    return checks.whole("jobs", jobs, least=1)
