@@ -44,9 +44,10 @@ from tacenda.node.run_plan import RunPlan, make_plan
 from tacenda.node.session import Session
 from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim_held_out, require_covered
-from tacenda.node.state.database import NodeState
+from tacenda.node.state.database import Key, NodeState
 from tacenda.node.state.spending import Spending
 from tacenda.node.watchdog import Signals
+from tacenda.privacy.accounting.events import Event
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
@@ -168,8 +169,7 @@ class EvaluationRun:
         if absent:  # fewer members hide each other less: another noise, and another reservation
             assert self._spending is not None
             # What was charged under the first one, before this start, stays spent
-            mine = [event.to_dict() for event, _ in plan.events(name)]
-            before = [(key, event) for key, event in self._state.charges() if event not in mine]
+            before = charged_otherwise(self._state.charges(), plan.events(name))
             if before:
                 self._spending.settle(before, final=False)
             self.give_back()
@@ -257,3 +257,11 @@ class EvaluationRun:
                 "held_out": terms.held_out,
             },
         )
+
+
+def charged_otherwise(
+    charges: list[tuple[Key, dict[str, Any]]], planned: list[tuple[Event, int]]
+) -> list[tuple[Key, dict[str, Any]]]:
+    """What a state has charged that this plan does not charge: releases under another one."""
+    mine = [event.to_dict() for event, _ in planned]
+    return [(key, event) for key, event in charges if event not in mine]
