@@ -18,6 +18,7 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 SOURCE = Path(tc.__file__).parent
 # None of them holds values
 PUBLIC = {
+    "as_column",
     "Bounded",
     "Sample",
     "ALL_RECORDS",
