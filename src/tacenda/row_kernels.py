@@ -31,7 +31,7 @@ def combined(
     v: Any,
     out: Any,
 ) -> None:
-    """out[i] = the sum of up to four terms numbers[k] columns[k][i] row_k[i], i = first .. last - 1;
+    """out[i] = the sum of up to four terms numbers[k] columns[k][i] row_k[i], first <= i < last;
     the factors are multiplied first, in the rows' type, and a column without entries is 1."""
     kind = out.dtype.type
     for i in range(first, last):

@@ -307,7 +307,7 @@ def _solved_scale(
     if all(issubclass(charge.kind, GAUSSIANS) for charge, _ in unit):
         mu = np.sqrt(
             sum(
-                count * _mu(charge) ** 2 * (members**2 if "mu" in charge.parameters else members)
+                count * _mu(charge) ** 2 * (members**2 if "mu" in charge.entries else members)
                 for charge, count in unit
             )
         )
@@ -318,9 +318,7 @@ def _solved_scale(
 
 def _mu(charge: Charge) -> Array:
     return (
-        charge.parameters["mu"]
-        if "mu" in charge.parameters
-        else 1 / charge.parameters["noise_multiplier"]
+        charge.entries["mu"] if "mu" in charge.entries else 1 / charge.entries["noise_multiplier"]
     )
 
 
@@ -337,7 +335,7 @@ def _solved_by_kind(
     named = [
         (name, _rounded(np.asarray(v, float)))
         for charge, _ in unit
-        for name, v in charge.parameters.items()
+        for name, v in charge.entries.items()
     ]
     signature = np.column_stack([values for _, values in named] + [target])
     _, first, kind = np.unique(signature, axis=0, return_index=True, return_inverse=True)

@@ -122,10 +122,9 @@ class SimulatedNoise(ByPlace):
         noise_std: Array,
     ) -> Array:
         core, factor, offset = parts
+        column = np.asarray(factor, float).reshape(-1)
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
-        else:
-            column = np.asarray(factor, float).reshape(-1)
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
         if is_small(core.size):

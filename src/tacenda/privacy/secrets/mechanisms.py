@@ -165,8 +165,8 @@ def masked_charge(
     it that the grid is fine enough for that.
     """
     charge = correlated_charge(noise_std, sensitivity, leverage, coalition, sample)
-    mu = charge.parameters["mu"] * (1 + discrete_sums.MARGIN)
-    return Charge(events.MaskedSum, {**charge.parameters, "mu": mu})
+    mu = charge.entries["mu"] * (1 + discrete_sums.MARGIN)
+    return Charge(events.MaskedSum, {**charge.entries, "mu": mu})
 
 
 def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) -> Charge:
