@@ -189,6 +189,16 @@ class Topology:
         """
         return self.indices[self.indptr[position] : self.indptr[position + 1]]
 
+    def plain_labels(self) -> range | list[str]:
+        """The labels as text, for files and fingerprints; numbered nodes stay a range.
+
+        Returns
+        -------
+        range or list of str
+            One for each node.
+        """
+        return self.labels if isinstance(self.labels, range) else [str(x) for x in self.labels]
+
     def relabelled(self, labels: Sequence[Any]) -> Topology:
         """The same network under other names.
 
