@@ -19,6 +19,7 @@ SOURCE = Path(tc.__file__).parent
 # None of them holds values
 PUBLIC = {
     "as_column",
+    "same_numbers",
     "Bounded",
     "Sample",
     "ALL_RECORDS",

@@ -152,7 +152,7 @@ class DPDDA(Algorithm):
             )
 
     def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(np.zeros_like(w), np.zeros_like(w))
+        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
@@ -248,7 +248,7 @@ class DDA(Algorithm):
         _check(self)
 
     def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(np.zeros_like(w), np.zeros_like(w))
+        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)

@@ -94,7 +94,7 @@ def _into_ball(w: Array, radius: float) -> Array:
 
 
 def _start(node: Node, w: Array) -> LinearisedState:
-    return LinearisedState(w, w, np.zeros_like(w), node.degree * w)
+    return LinearisedState(w, w, np.zeros(w.shape, w.dtype), node.degree * w)
 
 
 def _check(algorithm: Any) -> None:

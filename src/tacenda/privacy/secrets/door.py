@@ -31,6 +31,7 @@ from tacenda.privacy.secrets.bounded import (
     open_parts,
     open_values,
     question_of,
+    same_numbers,
 )
 from tacenda.privacy.secrets.ledger import Charge, Ledger
 from tacenda.privacy.secrets.mechanisms import NoiseKind, ObjectiveTerms, Site, choice_charge
@@ -79,7 +80,7 @@ class _Priced:
     ) -> bool:
         if self.plan is not plan or self.terms != terms or self.rate is not rate:
             return False
-        return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
+        return same_numbers(self.sensitivity, sensitivity)
 
 
 class Door:
