@@ -4,8 +4,8 @@
 product and every sum, which for a million nodes costs more than the records do.
 
 `new_rows` gives large arrays whose memory, once nobody refers to them any more, serves the next one
-of their shape while a run lasts. The operating system would take it back and hand out new pages, which it must fill
-with zeros first: for a million nodes that is more than half of the time of a pass.
+of their shape while a run lasts. The operating system would take it back and hand out new pages,
+which it must fill with zeros first: for a million nodes that is more than half of a pass.
 """
 
 from __future__ import annotations
