@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import LeakError
+from tacenda.threads import in_parts
 
 _ONES = np.empty(0)
 _MOST = 4
@@ -114,8 +116,9 @@ def combined(*terms: Any) -> Array:
             columns[k] = np.ascontiguousarray(factor, np.float64).reshape(-1)
         else:
             numbers[k] = float(factor)
-    given = [np.ascontiguousarray(x) for x in rows]
+    given = [read_only(np.ascontiguousarray(x)) for x in rows]
     given += [given[0]] * (_MOST - len(given))
     out = new_rows(shape, kind)
-    _kernels().combined(0, len(out), tuple(numbers), tuple(columns), len(rows), *given, out)
+    kernel, work = _kernels().combined, (1 + len(rows)) * out.size // 4
+    in_parts(kernel, len(out), work, tuple(numbers), tuple(columns), len(rows), *given, out)
     return out

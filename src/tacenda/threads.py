@@ -40,7 +40,7 @@ def thread_count() -> int:
 def _cores() -> int:
     from numba import config  # here: it loads the compiler
 
-    return int(config.NUMBA_NUM_THREADS)
+    return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 def in_parts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,8 @@ from tacenda.problem.losses import Loss
 from tacenda.problem.moments import check_matrix, moment_length, packed_length
 from tacenda.problem.regularisers import Regulariser
 from tacenda.problem.statistics import Records, Statistic, block_records, enforced
-from tacenda.threads import in_parts
+from tacenda.rows import new_rows
+from tacenda.threads import PARALLEL_ELEMENTS, in_parts
 
 # A task reads about a megabyte: long against its start, short against a whole large node
 _TASK_ELEMENTS = 1 << 17
@@ -47,6 +49,21 @@ def _grid(grid: Array, nodes: Ints) -> Floats:
     if not (grid > 0).all() or not np.isfinite(grid).all():
         raise InputError("grid must hold numbers above 0; choose a power of two below the noise.")
     return grid
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some nodes, checked: positions `nodes` (b,), as they were `asked` for; how their records are
+    cut into `tasks`; c/m_i (b,); where their records `begin` (b,); numbers (b + 1,) from 0; and how
+    many `records` they have."""
+
+    asked: Ints
+    nodes: Ints
+    tasks: tuple[Ints, ...]
+    factor: Floats
+    begin: Ints
+    numbers: Ints
+    records: float
 
 
 class Store:
@@ -80,6 +97,7 @@ class Store:
         self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
         self._one_task_each = bool(self._tasks_of.max() == 1)
         self._norms: Floats | None = None
+        self._last_part: _Part | None = None
         self._chords: Any = None
         # How many records were read so far, each as often as it was: what a run's work is told by
         self.reads = np.zeros(1)
@@ -191,13 +209,10 @@ class Store:
         """(c/m_i) sum_j v_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i =
         nodes[k]; (b, d) -> (b, d). v_j, from 0 to 1, is the record's weight.
         """
-        nodes, w = self._checked(nodes, w)
-        self.count_reads(nodes)
-        owner, first, last, start = self._tasks(nodes)
-        factor = self.loss_scale / self.divisors[nodes]
-        return self._gradients(
-            w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised
-        )
+        part = self._part(nodes)
+        w = self._models(part.nodes, w)
+        self.reads[0] += part.records
+        return self._gradients(w, part.tasks, part.factor, clip_norm, regularised, part.records)
 
     def batch_gradient(
         self,
@@ -214,10 +229,11 @@ class Store:
 
         Row k's sample is records[indptr[k] : indptr[k+1]], record numbers within its node.
         """
-        nodes, w = self._checked(nodes, w)
+        part = self._part(nodes)
+        nodes, w = part.nodes, self._models(part.nodes, w)
         indptr = np.ascontiguousarray(indptr, np.int64)
         records = np.ascontiguousarray(records, np.int64)
-        self.reads += float(len(records))
+        self.reads[0] += len(records)
         divisor = np.asarray(batch_size, dtype=np.float64)
         factor = self.loss_scale / (
             divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape)
@@ -225,9 +241,9 @@ class Store:
         self._refuse_sample(
             self._kernels.sample_fault(nodes, self.offsets, indptr, records), len(nodes)
         )
-        start = np.arange(len(nodes) + 1)
-        tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
-        return self._gradients(w, tasks, factor, clip_norm, regularised)
+        start = part.numbers
+        tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, part.begin)
+        return self._gradients(w, tasks, factor, clip_norm, regularised, len(records))
 
     def integer_gradient(
         self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None
@@ -658,12 +674,14 @@ class Store:
         factor: Array,
         clip_norm: float | None,
         regularised: bool,
+        count: float,
     ) -> Array:
+        """count: of the records that are read."""
         owner, first, last, start, records, base = tasks
         l1, l2 = self._penalties(regularised)
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
-        out, sizes = np.empty_like(w), last - first
+        out = new_rows(w.shape, w.dtype)
         several = len(owner) > len(w)
 
         def run(owner: Ints, count: int, work: int, sizes: Ints | None) -> None:
@@ -696,7 +714,8 @@ class Store:
             )
 
         partial = np.empty((len(owner) if several else 0, self.dim))
-        run(owner, len(owner), int(sizes.sum()) * self._width, sizes)
+        work = int(count) * self._width
+        run(owner, len(owner), work, None if work < PARALLEL_ELEMENTS else last - first)
         if several:
             run(_NO_RECORDS, len(w), partial.size, None)
         return self._with_weights(out, w, regularised)
@@ -726,8 +745,31 @@ class Store:
         last = self.offsets[nodes][owner] + (number + 1) * size // counts[owner]
         return owner, first, last, start
 
+    def _part(self, nodes: Ints) -> _Part:
+        """What gradients of these nodes need besides the models; kept for the next round, which
+        asks with the same array, if nobody can change it."""
+        if self._last_part is not None and self._last_part.asked is nodes:
+            return self._last_part
+        at = self._positions(nodes)
+        owner, first, last, start = self._tasks(at)
+        part = _Part(
+            nodes,
+            at,
+            (owner, first, last, start, _NO_RECORDS, at),
+            self.loss_scale / self.divisors[at],
+            self.offsets[at],
+            np.arange(len(at) + 1),
+            float(self.sizes[at].sum()),
+        )
+        if not nodes.flags.writeable:
+            self._last_part = part
+        return part
+
     def _checked(self, nodes: Ints, w: Array) -> tuple[Ints, Array]:
-        nodes = np.ascontiguousarray(nodes, dtype=np.int64)
+        nodes = self._positions(nodes)
+        return nodes, self._models(nodes, w)
+
+    def _models(self, nodes: Ints, w: Array) -> Array:
         w = np.ascontiguousarray(w)
         if w.dtype not in (np.float32, np.float64):
             w = w.astype(np.float64)
@@ -735,7 +777,7 @@ class Store:
             raise InputError(
                 f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}."
             )
-        return self._positions(nodes), w
+        return w
 
     def _positions(self, nodes: Ints) -> Ints:
         nodes = np.ascontiguousarray(nodes, dtype=np.int64)

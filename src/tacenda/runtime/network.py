@@ -16,6 +16,7 @@ from tacenda.graph.topology import Topology
 from tacenda.graph.varying import Varying
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
+from tacenda.rows import new_rows
 from tacenda.runtime.branches import Branches
 from tacenda.runtime.transport import Overlapping, Tag, Transport
 
@@ -301,7 +302,7 @@ class Network:
         rows, all of weight 0, are zeros. Nodes whose neighbours are all here are summed up while
         the rows of the others are on their way."""
         rows, add_up = np.ascontiguousarray(shared), self._kernels.weighted_sums
-        out = np.empty(rows.shape, rows.dtype)
+        out = new_rows(rows.shape, rows.dtype)
         if not self._halo:
             add_up(self._inner, *matrix, rows, rows[:0], out)
             return out

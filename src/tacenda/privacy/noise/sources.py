@@ -9,6 +9,7 @@ name also holds what is asked (`question`).
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from functools import cache
 from typing import Any, Protocol, Self
@@ -16,6 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.rows import new_rows
 from tacenda.threads import in_parts
 
 # How many normals are drawn in the time of opening a stream, and of one sampled record
@@ -129,7 +131,7 @@ class SimulatedNoise(ByPlace):
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
-        out = np.empty_like(core)
+        out = new_rows(core.shape, core.dtype)
         in_parts(
             _streams().release_normal,
             len(nodes),
@@ -176,7 +178,8 @@ class SimulatedNoise(ByPlace):
     ) -> tuple[Array, Array]:
         name, indptr = (self._key, nodes, turn, call), np.zeros(len(nodes) + 1, np.int64)
         kernel, records = _streams().poisson_records, np.empty(0, np.int64)
-        work = _OPENING * len(nodes) + _PER_RECORD * int(sizes @ rates)
+        # As if all were like the first: it only decides on threads
+        work = len(nodes) * (_OPENING + _PER_RECORD * math.ceil(sizes[0] * rates[0]))
         in_parts(kernel, len(nodes), work, *name, sizes, rates, indptr, records)
         np.cumsum(indptr, out=indptr)
         if indptr[-1] > 0:
