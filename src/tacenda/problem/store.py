@@ -757,8 +757,8 @@ class Store:
             at,
             (owner, first, last, start, _NO_RECORDS, at),
             self.loss_scale / self.divisors[at],
-            self.offsets[at],
-            np.arange(len(at) + 1),
+            first if self._one_task_each else self.offsets[at],
+            start if self._one_task_each else np.arange(len(at) + 1),
             float(self.sizes[at].sum()),
         )
         if not nodes.flags.writeable:

@@ -21,10 +21,37 @@ def weighted_sums(
     nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, halo: Any, out: Any
 ) -> None:
     """out[i] = sum over k of weights[k] row(columns[k]), k = indptr[i] .. indptr[i+1] - 1 in this
-    order, for i in `nodes`; out (b, d). The columns number [rows, halo]."""
+    order, for i in `nodes`; out (b, d). Without entries, weights are 1. The columns number [rows,
+    halo]; without a halo, the rows alone."""
     work = len(columns) * out.shape[1] * len(nodes) // max(1, len(out))
-    rows, halo = read_only(rows), read_only(halo)
-    in_parts(_weighted_sums, len(nodes), work, nodes, indptr, columns, weights, rows, halo, out)
+    matrix, rows = (indptr, columns, weights), read_only(rows)
+    if len(halo) == 0:
+        in_parts(_sums_here, len(nodes), work, nodes, *matrix, rows, out)
+    else:
+        in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
+
+
+@njit(**OPTIONS)
+def _sums_here(
+    begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
+) -> None:
+    """`weighted_sums` for nodes[begin : end], whose neighbours are all here."""
+    zero, one, plain = out.dtype.type(0), out.dtype.type(1), weights.shape[0] == 0
+    for n in range(begin, end):
+        i = nodes[n]
+        mine, first, last = out[i], indptr[i], indptr[i + 1]
+        if (last - first) % 2 == 1:
+            weight, row = one if plain else weights[first], rows[columns[first]]
+            for j in range(mine.shape[0]):
+                mine[j] = zero + weight * row[j]  # as if it had begun at zero, where -0 becomes 0
+        else:
+            for j in range(mine.shape[0]):
+                mine[j] = zero
+        for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
+            row, next_row = rows[columns[k]], rows[columns[k + 1]]
+            weight, other = one if plain else weights[k], one if plain else weights[k + 1]
+            for j in range(mine.shape[0]):
+                mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
 
 @njit(**OPTIONS)
@@ -39,25 +66,19 @@ def _weighted_sums(
     halo: Any,
     out: Any,
 ) -> None:
-    """`weighted_sums` for nodes[begin : end]."""
-    zero, here = out.dtype.type(0), rows.shape[0]
+    """The same where rows of other blocks are among the neighbours."""
+    zero, one, here = out.dtype.type(0), out.dtype.type(1), rows.shape[0]
+    plain = weights.shape[0] == 0
     for n in range(begin, end):
         i = nodes[n]
-        mine, first, last = out[i], indptr[i], indptr[i + 1]
-        if (last - first) % 2 == 1:
-            weight, at = weights[first], columns[first]
+        mine = out[i]
+        for j in range(mine.shape[0]):
+            mine[j] = zero
+        for k in range(indptr[i], indptr[i + 1]):
+            weight, at = one if plain else weights[k], columns[k]
             row = rows[at] if at < here else halo[at - here]
             for j in range(mine.shape[0]):
-                mine[j] = zero + weight * row[j]  # as if it had begun at zero, where -0 becomes 0
-        else:
-            mine[:] = 0
-        for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
-            weight, other = weights[k], weights[k + 1]
-            at, then = columns[k], columns[k + 1]
-            row = rows[at] if at < here else halo[at - here]
-            next_row = rows[then] if then < here else halo[then - here]
-            for j in range(mine.shape[0]):
-                mine[j] = mine[j] + weight * row[j] + other * next_row[j]
+                mine[j] = mine[j] + weight * row[j]
 
 
 @njit(**OPTIONS)

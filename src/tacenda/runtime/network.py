@@ -139,9 +139,8 @@ class Network:
 
     @cached_property
     def _adjacency(self) -> Matrix:
-        """Ones on the edges."""
-        topology = self._topology
-        return self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
+        """Ones on the edges, which are not written out."""
+        return self._local(self._topology.indptr, self._topology.indices, None)
 
     @cached_property
     def _mixing(self) -> Matrix:
@@ -279,11 +278,13 @@ class Network:
         away = away[self.nodes]
         return np.flatnonzero(~away), np.flatnonzero(away)
 
-    def _local(self, indptr: Array, indices: Array, weights: Array) -> Matrix:
+    def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
+        none = np.empty(0, self._dtype)
         if self._alone:
-            return indptr, indices, weights.astype(self._dtype, copy=False)
+            narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
+            return indptr, narrow, none if weights is None else weights.astype(self._dtype)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -293,7 +294,8 @@ class Network:
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
+        narrow = column[indices[chosen]].astype(np.int32 if start < 1 << 31 else np.int64)
+        return starts, narrow, none if weights is None else weights[chosen].astype(self._dtype)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
