@@ -201,13 +201,15 @@ def iter_csv(
 
 
 def joined(tables: list[Table]) -> Table:
-    """One table from consecutive chunks."""
+    """One table from consecutive chunks, all of which have the numbers of their records or none."""
     if len(tables) == 1:
         return tables[0]
-    names = tables[0].columns
-    return Table(
-        {n: np.concatenate([t.columns[n] for t in tables]) for n in names}, source=tables[0].source
-    )
+    first, names = tables[0], tables[0].columns
+    columns = {n: np.concatenate([t.columns[n] for t in tables]) for n in names}
+    if first.numbers is None:
+        return Table(columns, first.first_row, first.source)
+    numbers = np.concatenate([t.numbers for t in tables if t.numbers is not None])
+    return Table(columns, 1, first.source, numbers)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class Table:
             The smaller table.
         """
         step = max(1, len(self) // most)
-        return Table({k: v[::step] for k, v in self.columns.items()}, source=self.source)
+        return self.part(records=np.arange(0, len(self), step))
 
     def number(self, position: int) -> int:
         """Number of a record in its source, from 1.
