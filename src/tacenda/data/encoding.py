@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,7 @@ def _encoded(
     for chunk in _chunks(table):
         chosen = None if kept is None else kept[seen : seen + len(chunk)]
         seen += len(chunk)
+        chunk = _typed(schema, chunk)
         keep, *own = _facts(schema, chunk, chosen)
         rows.append(_features(schema, chunk, keep, sparse, dtype))
         facts.append(own)
@@ -162,7 +163,7 @@ def _listed(
     for chunk in _chunks(table, rows=None, names=names):
         chosen = None if kept is None else kept[seen : seen + len(chunk)]
         seen += len(chunk)
-        keep, *own = _facts(schema, chunk, chosen, features=drops)
+        keep, *own = _facts(schema, _typed(schema, chunk), chosen, features=drops)
         there.append(keep)
         facts.append(own)
     if not quiet:
@@ -199,6 +200,7 @@ class TableRows:
         done, schema = 0, self.schema
         only = positions if self.places is None else self.places[positions]
         for chunk in _chunks(self.table, rows=None, only=only) if len(only) else ():
+            chunk = _typed(schema, chunk)
             keep, y, *_ = _facts(schema, chunk, None)
             expected = self.y[positions[done : done + len(chunk)]]
             if not np.array_equal(y, expected):
@@ -264,6 +266,7 @@ def encode_features(
     blocks = []
     for chunk in _chunks(table):
         _require(schema, chunk, label=False)
+        chunk = _typed(schema, chunk)
         missing = _missing_rows(schema, chunk, label=False)
         if missing.any() and schema.missing != "impute":
             raise InputError(
@@ -383,6 +386,37 @@ def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
 
 
 _NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
+
+
+def _typed(schema: Schema, table: Table) -> Table:
+    """The table with its columns of numbers as floats, where text can be read as such at first
+    sight; elsewhere it is looked at cell by cell, which is many times slower."""
+    taken = {schema.label.name, *_holders(schema)}
+    found = {}
+    for column in schema.columns:
+        name = column.name
+        if isinstance(column, NumericColumn) and name not in taken and name in table.columns:
+            numbers = _plain_numbers(schema, table.columns[name])
+            if numbers is not None:
+                found[name] = numbers
+    return replace(table, columns={**table.columns, **found})
+
+
+def _plain_numbers(schema: Schema, cells: Array) -> Floats | None:
+    """A column of text as numbers, gaps as NaN, if every cell is the one or the other."""
+    if cells.dtype != object or set(map(type, cells)) != {str}:
+        return None
+    gaps = {"", *schema.missing_values}
+    there = ~np.fromiter((cell in gaps for cell in cells), np.bool_, count=len(cells))
+    numbers = np.full(len(cells), np.nan)
+    try:
+        numbers[there] = cells[there].astype(np.float64)
+    except ValueError:
+        return None
+    marks = [float(word) for word in schema.missing_values if _is_number(word)]
+    found = numbers[there]
+    # Another way to write NaN, or a mark with blanks around it, is for the closer look
+    return None if np.isnan(found).any() or (marks and np.isin(found, marks).any()) else numbers
 
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
@@ -507,7 +541,11 @@ def _words(cells: Array) -> Array:
     """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
     3.0 is level '3'."""
     words = np.empty(len(cells), dtype=object)
-    words[:] = [_word(cell) for cell in cells]
+    if set(map(type, cells)) == {str}:  # often few different ones
+        known = {cell: cell.strip() for cell in set(cells)}
+        words[:] = [known[cell] for cell in cells]
+    else:
+        words[:] = [_word(cell) for cell in cells]
     return words
 
 

@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -172,23 +172,19 @@ def iter_csv(
     which of them, and which records, are wanted (see `iter_tables`)."""
     _refuse_other_kinds(path)
     with _text(path) as stream:
-        first = stream.readline()
-        reader = csv.reader(
-            _chain(first, stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
-        )
+        reader = _reader(stream)
         lines = _filled(reader, path)
         header = list(names) if names is not None else _checked_header(next(lines, None), path)
         rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
         wanted = [k for k, name in enumerate(header) if columns is None or name in columns]
         done = 0
-        while block := list(islice(lines, rows)):
-            _refuse_ragged(header, block, path)
+        for block in _blocks(reader, rows, len(header), path):
             here: Any = range(len(block))
             if only is not None:
                 first, last = np.searchsorted(only, (done, done + len(block)))
                 here = only[first:last] - done
             if len(here):
-                cells = [block[k][1] for k in here]
+                cells = block if only is None else [block[k] for k in here.tolist()]
                 numbers = None if only is None else done + 1 + here
                 yield Table(_by_column(header, wanted, cells), done + 1, path.name, numbers)
             done += len(block)
@@ -231,9 +227,11 @@ def _text(path: Path) -> Iterator[IO[str]]:
             ) from None
 
 
-def _chain(first: str, stream: IO[str]) -> Iterator[str]:
-    yield first
-    yield from stream
+def _reader(stream: IO[str]) -> Any:
+    first = stream.readline()
+    return csv.reader(
+        chain([first], stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
+    )
 
 
 def _delimiter(header: str) -> str:
@@ -243,10 +241,30 @@ def _delimiter(header: str) -> str:
 
 def _filled(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, fields) of every line that is not blank."""
-    try:
+    with _well_formed(reader, path):
         for fields in reader:
-            if fields and any(fields):
+            if any(fields):
                 yield reader.line_num, fields
+
+
+def _blocks(reader: Any, rows: int, width: int, path: Path) -> Iterator[list[list[str]]]:
+    """The fields of the records that are left, in blocks of at most `rows`."""
+    while True:
+        with _well_formed(reader, path):
+            block = list(islice(reader, rows))
+        if not block:
+            return
+        found = [fields for fields in block if any(fields)]
+        if found and set(map(len, found)) != {width}:
+            _refuse_ragged(width, path)
+        if found:
+            yield found
+
+
+@contextmanager
+def _well_formed(reader: Any, path: Path) -> Iterator[None]:
+    try:
+        yield
     except csv.Error:
         raise InputError(
             f"{path.name} is not well-formed CSV near line {reader.line_num}: "
@@ -278,13 +296,15 @@ def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]
     return names
 
 
-def _refuse_ragged(header: list[str], block: list[tuple[int, list[str]]], path: Path) -> None:
-    for line, fields in block:
-        if len(fields) != len(header):
-            raise InputError(
-                f"line {line} of {path.name} has {len(fields)} fields where the header has "
-                f"{len(header)}; look for a missing or unquoted separator."
-            )
+def _refuse_ragged(width: int, path: Path) -> None:
+    """Reads the file again, to name the first line with another number of fields."""
+    with _text(path) as stream:
+        for line, fields in _filled(_reader(stream), path):
+            if len(fields) != width:
+                raise InputError(
+                    f"line {line} of {path.name} has {len(fields)} fields where the header has "
+                    f"{width}; look for a missing or unquoted separator."
+                )
 
 
 def _by_column(header: list[str], wanted: list[int], block: list[list[str]]) -> dict[str, Any]:
