@@ -127,7 +127,7 @@ class _Calls:
 
     def _begin(self) -> None:
         most = self.pool.most or len(self.calls)
-        while self.waiting and len(self.at_work) < most:
+        while self.waiting and not self.alone and len(self.at_work) < most:
             self._submit(self.waiting.popleft())
         if self.alone and not self.at_work:
             self._submit(self.alone.popleft())
@@ -171,7 +171,7 @@ class _Calls:
             if len(self.fatal) >= HOPELESS and not self.done:
                 raise self._killers()
             return
-        (self.waiting if self.lost[k] < ALONE else self.alone).append(k)
+        (self.waiting if self.lost[k] < ALONE else self.alone).appendleft(k)
         warnings.warn(
             f"engine {self.engine}: a worker was lost with {self.calls[k].name}, which is made "
             "again.",
@@ -228,7 +228,7 @@ class _Calls:
                 f"engine {self.engine} had no worker for {IDLE_SECONDS:.0f} s; {self._left} not "
                 f"done. What is finished is stored: {self.pool.remedy}, then start again."
             )
-        elif not self.told:
+        elif not self.told and now - self.peopled > LOOK_SECONDS:  # not in the place of a dead one
             self.told = True
             warnings.warn(
                 f"engine {self.engine} has no worker at the moment: {self.pool.remedy}.",

@@ -160,7 +160,10 @@ def _dask(engine: Engine) -> Iterator[Pool]:
         from distributed import Client
     except ImportError:
         raise _missing("dask", "distributed") from None
-    _reach(engine, "`dask scheduler`")
+    import dask
+
+    # A scheduler speaks first, unless by TLS; its client would wait for ever for one that does not.
+    _reach(engine, "`dask scheduler`", dask.config.get("distributed.comm.default-scheme") == "tcp")
     try:
         client = Client(engine.address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as failed:
@@ -233,7 +236,7 @@ def _ray(engine: Engine) -> Pool:
         ray.shutdown()
     if not ray.is_initialized():
         if engine.address:
-            _reach(engine, "`ray start --head`")
+            _reach(engine, "`ray start --head`", speaks=False)
         own: dict[str, Any] = {} if engine.address else {"include_dashboard": False}
         try:
             ray.init(
@@ -255,10 +258,12 @@ def _plainly(function: Any, *values: Any) -> Any:
     return function(*values)
 
 
-def _reach(engine: Engine, starter: str) -> None:
+def _reach(engine: Engine, starter: str, speaks: bool) -> None:
     """Whether anybody listens at the address, which the libraries take long to find out."""
     try:
-        socket.create_connection(engine.place, timeout=CONNECT_SECONDS).close()
+        with socket.create_connection(engine.place, timeout=CONNECT_SECONDS) as there:
+            if speaks and not there.recv(1):
+                raise ConnectionError("the connection was closed")
     except OSError as failed:
         raise EngineError(
             f"engine {engine}: nobody answers there ({failed}); start one with {starter}, or "
