@@ -103,12 +103,11 @@ def features(results: Results) -> Any:
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.3), layout="constrained")
-    speed = 1e9 * results.machine["bandwidth_gb_s"]
     for kind in ("float64", "float32"):
         found = feature_points(results, kind)
         p = [one["features"] for one in found]
         left.loglog(p, [1e3 * one["round_seconds"] for one in found], "o-", label=kind)
-        reading = [one["round_seconds"] / (one["data_bytes"] / speed) for one in found]
+        reading = [one["round_seconds"] / one["read_seconds"] for one in found]
         right.loglog(p, reading, "o-")
     right.axhline(1, ls="--", color="C5", label="reading the data once")
     left.set(xlabel="features", title="milliseconds per round, 100 nodes")

@@ -34,9 +34,10 @@ def filled(text: str, results: Results) -> str:
     return text
 
 
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
+def markdown(head: list[str], rows: list[list[str]], last: str = "---:") -> str:
+    """A table whose first column is text and whose others are numbers; `last` is the last one's
+    rule."""
+    rule = ["---", *["---:"] * (len(head) - 2), last]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
 
 
@@ -74,7 +75,7 @@ def ratios(results: Results) -> str:
     for case in CASES:
         for row in results.points[f"ratios/{case}"]:
             rows.append([row["what"].strip(), f"{row['ratio']:.2f}", row["target"], row["detail"]])
-    return markdown(["what / against what", "ratio", "wanted", "behind it"], rows)
+    return markdown(["what / against what", "ratio", "wanted", "behind it"], rows, "---")
 
 
 def peers(name: str) -> Callable[[Results], str]:
@@ -105,16 +106,17 @@ def comparison(one: dict[str, Any]) -> str:
             else f"{side['name']}, version {side['program'].split()[-1]}",
             seconds(side["seconds"]),
             three(ours["seconds"] / side["seconds"]) if side in others else "",
-            seconds(side["import_seconds"]),
-            seconds(side["setup_seconds"]),
+            seconds(side["import_seconds"] + side["setup_seconds"]),
+            seconds(side["first_run_seconds"]),
+            seconds(side["later_run_seconds"]),
             f"{side['peak_mb']:.0f} MB",
             f"{side[quality]:.5f}" if quality == "loss" else f"{side[quality]:.3f}",
         ]
         for side in one["sides"]
     ]
-    head = ["", f"a {per}", "our time / its", "import", "set-up", "memory", quality]
+    head = ["", f"a {per}", "our time / its", "start", "first run", "later run", "memory", quality]
     return (
-        f"**{one['title'].capitalize()}**: {where}, {one['features']} features.\n\n"
+        f"**{one['title'][0].upper()}{one['title'][1:]}**: {where}, {one['features']} features.\n\n"
         f"{markdown(head, rows)}"
     )
 
@@ -164,16 +166,15 @@ def nodes(results: Results) -> str:
         "peak memory",
         "data",
     ]
-    return markdown(head, rows) + "\n\n" + "\n".join(lines)
+    return markdown(head, rows) + "\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def features(results: Results) -> str:
-    speed = 1e9 * results.machine["bandwidth_gb_s"]
     rows = [
         [
             f"{one['features']:,}, {kind}",
             seconds(one["round_seconds"]),
-            three(one["round_seconds"] / (one["data_bytes"] / speed)),
+            three(one["round_seconds"] / one["read_seconds"]),
             f"{one['peak_bytes'] / 1e6:,.0f} MB",
             f"{one['data_bytes'] / 1e6:,.1f} MB",
         ]

@@ -44,16 +44,16 @@ def show(name: str, found: Any) -> None:
         return
     for one in found:
         print(f"\n{one['title']}: {one['nodes']} nodes x {one['records']} x {one['features']}")
-        head = ("ours / it", "ms", "import", "set-up", "first turn", "memory", one["quality"])
+        head = ("ours / it", "ms", "start", "first run", "later run", "memory", one["quality"])
         print(f"{'':40}" + "".join(f"{word:>12}" for word in head))
         base = one["sides"][0]["seconds"]
         for side in one["sides"]:
             cells = (
                 f"{base / side['seconds']:.3f}",
                 f"{1e3 * side['seconds']:.1f}",
-                f"{side['import_seconds']:.1f} s",
-                f"{side['setup_seconds']:.1f} s",
-                f"{side['first_seconds']:.1f} s",
+                f"{side['import_seconds'] + side['setup_seconds']:.1f} s",
+                f"{side['first_run_seconds']:.1f} s",
+                f"{side['later_run_seconds']:.1f} s",
                 f"{side['peak_mb']:.0f} MB",
                 f"{side[one['quality']]:.6f}",
             )

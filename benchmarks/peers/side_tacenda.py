@@ -10,7 +10,6 @@ import numpy as np
 from turns import Work, take_turns, timed
 
 import tacenda as tc
-from tacenda.estimators import PrivateLogisticRegression
 
 
 def prepare(work: Work) -> Any:
@@ -19,6 +18,8 @@ def prepare(work: Work) -> Any:
 
 def prepare_fit(work: Work) -> Any:
     """A whole fit of the estimator with its defaults, the choice of a method included."""
+    from tacenda.estimators import PrivateLogisticRegression
+
     asked, seeds = work.asked, count()
     X, y = np.array(work.X), work.y
 
