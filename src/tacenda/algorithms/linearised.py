@@ -33,6 +33,7 @@ from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.rows import combined
 from tacenda.schedules import PerNode, Schedule, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
@@ -62,21 +63,24 @@ def _round(
     if isinstance(eta, np.ndarray):  # one for each node
         eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
-    pull = 2 * s.dual + rho * (s.heard + deg * s.shared)
-    w, total = s.w, np.zeros_like(s.w)
+    pull = combined(2, s.dual, rho, s.heard, rho * deg, s.shared)
+    w = total = s.w
     for k in range(1, steps + 1):
         e = eta(k) if callable(eta) else eta
-        weight = 2 * rho * deg + e
+        part = 1 / (2 * rho * deg + e)
         query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
-        w = node.release((e * w + pull - query) / weight, relative_std=relative_std)
+        w = node.release(
+            combined(e * part, w, part, pull) - part * query, relative_std=relative_std
+        )
         if by_prox:
-            w = node.prox(w, 1 / weight)
+            w = node.prox(w, part)
         if algorithm.radius is not None:
             w = _into_ball(w, algorithm.radius)
-        total = total + w
+        total = w if k == 1 else total + w
     shared = total / steps if steps > 1 else w
     heard = node.neighbour_sum(shared)
-    return LinearisedState(w, shared, s.dual - (rho / 2) * (deg * shared - heard), heard)
+    dual = combined(1, s.dual, rho / 2, heard, (-rho / 2) * deg, shared)
+    return LinearisedState(w, shared, dual, heard)
 
 
 def _takes_prox(choice: str, node: Node) -> bool:
@@ -90,7 +94,7 @@ def _into_ball(w: Array, radius: float) -> Array:
 
 
 def _start(node: Node, w: Array) -> LinearisedState:
-    return LinearisedState(w, w, 0 * w, node.degree * w)
+    return LinearisedState(w, w, np.zeros(w.shape, w.dtype), node.degree * w)
 
 
 def _check(algorithm: Any) -> None:

@@ -113,6 +113,8 @@ class Network:
         self._radius = radius
         self.reached_radius: int | None = None
         self.nodes = parts[me]
+        # Whether all nodes are here, in the graph's order
+        self._alone = bool(np.array_equal(self.nodes, np.arange(topology.n)))
         self._owner = np.empty(topology.n, np.int64)
         for block, part in enumerate(parts):
             self._owner[part] = block
@@ -127,16 +129,23 @@ class Network:
         }
         self._standing: dict[Any, _Places] = {}
         self._inner, self._border = self._sides(topology)
-        self._adjacency = self._local(
-            topology.indptr, topology.indices, np.ones(len(topology.indices))
-        )
         self._varying = None if isinstance(mixing, str) else mixing
-        kind: Any = mixing if isinstance(mixing, str) else mixing.weights
-        self._kind, self._mixing = kind, self._local(*topology.mixing(kind))
+        self._kind: Any = mixing if isinstance(mixing, str) else mixing.weights
         self._round: _Round | None = None
         from tacenda.runtime import kernels  # here: it loads the compiler
 
         self._kernels = kernels
+
+    @cached_property
+    def _adjacency(self) -> Matrix:
+        """Ones on the edges."""
+        topology = self._topology
+        return self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
+
+    @cached_property
+    def _mixing(self) -> Matrix:
+        """Our rows of W, where all edges are active."""
+        return self._local(*self._topology.mixing(self._kind))
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
@@ -243,6 +252,8 @@ class Network:
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
         """For every other block that we border: which of our rows it needs, and which positions it
         sends to us."""
+        if self._alone:
+            return {}
         position = np.full(topology.n, -1, np.int64)
         position[self.nodes] = np.arange(len(self.nodes))
         halo = {}
@@ -255,6 +266,8 @@ class Network:
 
     def _sides(self, topology: Topology) -> tuple[Array, Array]:
         """Our nodes whose neighbours are all here, and the others, as rows."""
+        if self._alone:
+            return np.arange(topology.n), np.empty(0, np.int64)
         owner = np.repeat(self._owner, topology.degrees)
         away = np.zeros(topology.n, bool)
         away[
@@ -268,6 +281,8 @@ class Network:
     def _local(self, indptr: Array, indices: Array, weights: Array) -> Matrix:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
+        if self._alone:
+            return indptr, indices, weights.astype(self._dtype, copy=False)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)

@@ -360,7 +360,7 @@ class _Simulation:
         }
         # Where counts are public; else what was declared stands for them
         if self.spec.facts.adjacency == "replace-one":
-            own["sizes"] = [int(m) for m in self.held.sizes]
+            own["sizes"] = self.held.sizes.astype(np.int64)
         return {
             **plain,
             # one that was drawn afresh is nobody's business: who knows it can take the noise off

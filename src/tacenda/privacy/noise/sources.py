@@ -41,7 +41,7 @@ class NoiseSource(Protocol):
         noise_std: Array,
     ) -> Array:
         """factor * core + offset + noise_std * normal, a new (b, d) array;
-        parts = (core, factor, offset)."""
+        parts = (core, factor, offset), the factor a number or (b,)."""
         ...
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
@@ -122,12 +122,9 @@ class SimulatedNoise(ByPlace):
         noise_std: Array,
     ) -> Array:
         core, factor, offset = parts
+        column = np.asarray(factor, float).reshape(-1)
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
-        else:
-            column = np.ascontiguousarray(
-                np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape)
-            )
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
         out = np.empty_like(core)
         if is_small(core.size):
