@@ -1,8 +1,9 @@
 """What was measured, point by point: an interrupted report goes on where it stopped, and a point
-that another program or another machine measured is measured again."""
+that another program, another machine or another benchmark measured is measured again."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable
@@ -16,6 +17,25 @@ from tacenda.formats.files import write_json
 
 RESULTS = Path(__file__).with_name("results") / "performance.json"
 SAME_MACHINE = ("processor", "cores", "memory_gb", "system")
+# The files that a section's points depend on, besides the program that is measured
+CURVES = ("scaling.py", "tables.py", "machine.py")
+MEASURED_BY = {
+    "ratios": ("cases.py", "rivals.py", "timing.py", "__main__.py"),
+    "peers": ("peers/*.py", "environments.py", "tables.py"),
+    "nodes": CURVES,
+    "features": CURVES,
+    "ranks": ("scaling.py", "bench_mpi.py"),
+}
+
+
+@functools.cache
+def benchmark(section: str) -> str:
+    """A digest of the files that measure a section."""
+    here, found = Path(__file__).parent, hashlib.sha256()
+    for pattern in MEASURED_BY[section]:
+        for file in sorted(here.glob(pattern)):
+            found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 class Results:
@@ -44,14 +64,16 @@ class Results:
         self._write()
 
     def has(self, name: str) -> bool:
-        """Whether this program has measured the point."""
+        """Whether this program and this benchmark have measured the point."""
         one = self.content["points"].get(name)
-        return one is not None and one["program"] == program()
+        by = {"program": program(), "benchmark": benchmark(name.partition("/")[0])}
+        return one is not None and all(one[word] == digest for word, digest in by.items())
 
     def add(self, name: str, measure: Callable[[], Any]) -> None:
         found = measure()
         self.content["points"][name] = {
             "program": program(),
+            "benchmark": benchmark(name.partition("/")[0]),
             "commit": commit(),
             "date": datetime.now(UTC).date().isoformat(),
             "found": found,

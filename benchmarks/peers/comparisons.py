@@ -3,6 +3,7 @@ up, then they take turns; the best turn of each counts."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -217,7 +218,7 @@ class Player:
     def _stage(self, name: str) -> dict[str, Any]:
         """The next answer, within `PATIENCE`."""
         assert self._process.stdout is not None
-        late = threading.Timer(PATIENCE, self.end)
+        late = threading.Timer(PATIENCE, self._kill)
         late.start()
         try:
             line = self._process.stdout.readline()
@@ -250,15 +251,21 @@ class Player:
         }
 
     def end(self) -> None:
-        """End the process and whatever it has started."""
+        """Let the process end by itself, and end it and whatever it has started if it does not."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended before
+            self._process.stdin.close()
+        self._kill(after=10)
+        self._process.stdout.close()
+
+    def _kill(self, after: float = 0.0) -> None:
         try:
             own = psutil.Process(self._process.pid)
             started = [*own.children(recursive=True), own]
         except psutil.NoSuchProcess:
-            return
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        psutil.wait_procs([own], timeout=10)
+            started = []
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(after)
         for process in started:
             if process.is_running():
                 process.kill()

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,15 +55,37 @@ def test_an_environment_without_its_python_says_so(tmp_path: Path) -> None:
     assert interpreter((own,)) == sys.executable
 
 
+def wheel(folder: Path) -> str:
+    """A package of one module."""
+    path = folder / "tiny_thing-1.0-py3-none-any.whl"
+    about = "tiny_thing-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("tiny_thing.py", "VALUE = 3\n")
+        file.writestr(
+            f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n"
+        )
+        file.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        file.writestr(f"{about}/RECORD", "")
+    return str(path)
+
+
 def test_an_environment_is_made_once_and_anew_for_other_packages(tmp_path: Path) -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    python = Environment("empty", (), (own,)).python(tmp_path)
-    made = tmp_path / "empty" / "made-of.txt"
+    tiny = Environment("tiny", (wheel(tmp_path),), (own,))
+    python = tiny.python(tmp_path)
+    told = subprocess.run(
+        [python, "-c", "import tiny_thing; print(tiny_thing.VALUE)"],
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout == b"3\n"
+    made = tmp_path / "tiny" / "made-of.txt"
     first = made.stat().st_mtime_ns
-    assert Environment("empty", (), (own,)).python(tmp_path) == python
-    assert made.stat().st_mtime_ns == first
-    with pytest.raises(Unavailable, match="failed"):
-        Environment("empty", ("no such package",), (own,)).python(tmp_path)
+    assert tiny.python(tmp_path) == python and made.stat().st_mtime_ns == first
+    with pytest.raises(Unavailable, match="nothing.whl failed"):
+        Environment("tiny", (str(tmp_path / "nothing.whl"),), (own,)).python(tmp_path)
     assert not made.exists()
 
 
