@@ -15,6 +15,7 @@ from benchmarks.scaling import GRAPHS, NODES
 from benchmarks.store import Results
 from tacenda.formats.files import write_bytes
 
+UNBROKEN = "\u00a0"  # between a number and its unit, where no line breaks
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
@@ -45,7 +46,7 @@ def seconds(value: float) -> str:
     """Two or three digits, in a unit that suits."""
     for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (float("inf"), 1.0, "s")):
         if value < limit:
-            return f"{three(value * factor)} {unit}"
+            return f"{three(value * factor)}{UNBROKEN}{unit}"
     raise AssertionError
 
 
@@ -109,7 +110,7 @@ def comparison(one: dict[str, Any]) -> str:
             seconds(side["import_seconds"] + side["setup_seconds"]),
             seconds(side["first_run_seconds"]),
             seconds(side["later_run_seconds"]),
-            f"{side['peak_mb']:.0f} MB",
+            f"{side['peak_mb']:.0f}{UNBROKEN}MB",
             f"{side[quality]:.5f}" if quality == "loss" else f"{side[quality]:.3f}",
         ]
         for side in one["sides"]
@@ -137,9 +138,9 @@ def nodes(results: Results) -> str:
                 seconds(one["graph_seconds"]),
                 seconds(one["before_seconds"]),
                 seconds(one["round_seconds"]),
-                f"{1e6 * one['round_seconds'] / one['nodes']:.2f} us",
-                f"{one['peak_bytes'] / 1e6:,.0f} MB",
-                f"{one['data_bytes'] / 1e6:,.1f} MB",
+                f"{1e6 * one['round_seconds'] / one['nodes']:.2f}{UNBROKEN}us",
+                f"{one['peak_bytes'] / 1e6:,.0f}{UNBROKEN}MB",
+                f"{one['data_bytes'] / 1e6:,.1f}{UNBROKEN}MB",
             ]
             for one in found
         ]
@@ -175,8 +176,8 @@ def features(results: Results) -> str:
             f"{one['features']:,}, {kind}",
             seconds(one["round_seconds"]),
             three(one["round_seconds"] / one["read_seconds"]),
-            f"{one['peak_bytes'] / 1e6:,.0f} MB",
-            f"{one['data_bytes'] / 1e6:,.1f} MB",
+            f"{one['peak_bytes'] / 1e6:,.0f}{UNBROKEN}MB",
+            f"{one['data_bytes'] / 1e6:,.1f}{UNBROKEN}MB",
         ]
         for kind in ("float64", "float32")
         for one in feature_points(results, kind)
@@ -194,7 +195,7 @@ def ranks(results: Results) -> str:
             seconds(one["round"]),
             f"{base / one['round']:.2f}",
             f"{base / one['round'] / min(one['ranks'], results.machine['cores']):.2f}",
-            f"{one['megabytes']:.0f} MB",
+            f"{one['megabytes']:.0f}{UNBROKEN}MB",
             f"{one['ours'] / one['bare']:.2f}" if "bare" in one else "",
         ]
         for one in found
