@@ -51,7 +51,9 @@ def seconds(value: float) -> str:
 
 
 def three(value: float) -> str:
-    """About three digits."""
+    """About three digits, and two of what is small."""
+    if abs(value) < 0.1:
+        return f"{value:.2g}"
     for limit, digits in ((10, 2), (100, 1)):
         if abs(value) < limit:
             return f"{value:.{digits}f}"
@@ -95,18 +97,16 @@ def peers(name: str) -> Callable[[Results], str]:
 
 
 def comparison(one: dict[str, Any]) -> str:
-    ours, *others = one["sides"]
+    ours = one["sides"][0]
     per, quality = ours["per"], one["quality"]
     where = f"{one['nodes']} nodes with {one['records']} records each"
     if one["nodes"] == 1:
         where = f"{one['records']:,} records"
     rows = [
         [
-            side["name"]
-            if side["program"].startswith("tacenda")
-            else f"{side['name']}, version {side['program'].split()[-1]}",
+            side["name"],
             seconds(side["seconds"]),
-            three(ours["seconds"] / side["seconds"]) if side in others else "",
+            three(ours["seconds"] / side["seconds"]) if side["program"] != ours["program"] else "",
             seconds(side["import_seconds"] + side["setup_seconds"]),
             seconds(side["first_run_seconds"]),
             seconds(side["later_run_seconds"]),
@@ -116,8 +116,9 @@ def comparison(one: dict[str, Any]) -> str:
         for side in one["sides"]
     ]
     head = ["", f"a {per}", "our time / its", "start", "first run", "later run", "memory", quality]
+    other = next(s["program"] for s in one["sides"] if s["program"] != ours["program"])
     return (
-        f"**{one['title'][0].upper()}{one['title'][1:]}**: {where}, {one['features']} features.\n\n"
+        f"**{one['title'][0].upper()}{one['title'][1:]}** ({other}): {where}, {one['features']} features.\n\n"
         f"{markdown(head, rows)}"
     )
 

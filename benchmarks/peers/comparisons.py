@@ -56,7 +56,7 @@ class Comparison:
     test: int = 0
 
 
-def ours(name: str = "tacenda", **asked: Any) -> Side:
+def ours(name: str = "Tacenda", **asked: Any) -> Side:
     return Side(name, "side_tacenda.py", None, asked)
 
 
@@ -68,9 +68,9 @@ PEERS: dict[str, list[Comparison]] = {
             **SIZE,
             asked={"method": "ATC", "rounds": 100, "step": 4.0},
             sides=(
-                ours("tacenda, GossipGD"),
-                Side("decent-bench, ATC", "side_decent_bench.py", DECENT_BENCH),
-                Side("decent-bench, DGD", "side_decent_bench.py", DECENT_BENCH, {"method": "DGD"}),
+                ours("Tacenda GossipGD"),
+                Side("decent-bench ATC", "side_decent_bench.py", DECENT_BENCH),
+                Side("decent-bench DGD", "side_decent_bench.py", DECENT_BENCH, {"method": "DGD"}),
             ),
             quality="loss",
             turns=5,
@@ -80,8 +80,8 @@ PEERS: dict[str, list[Comparison]] = {
             **SIZE,
             asked={"method": "ADMM", "rounds": 5, "penalty": 0.05},
             sides=(
-                ours("tacenda, ADMM"),
-                Side("decent-bench, ADMM", "side_decent_bench.py", DECENT_BENCH),
+                ours("Tacenda ADMM"),
+                Side("decent-bench ADMM", "side_decent_bench.py", DECENT_BENCH),
             ),
             quality="loss",
             turns=2,
@@ -93,9 +93,9 @@ PEERS: dict[str, list[Comparison]] = {
             **SIZE,
             asked={"method": "FedAvg", "rounds": 10, "step": 4.0},
             sides=(
-                ours("tacenda, TreeGD without privacy"),
-                Side("Flower simulation, FedAvg", "side_flower.py", FLOWER),
-                ours("tacenda, TreeGD at epsilon 1", epsilon=1.0, delta=1e-6),
+                ours("Tacenda TreeGD, no privacy"),
+                Side("Flower FedAvg", "side_flower.py", FLOWER),
+                ours("Tacenda TreeGD, epsilon 1", epsilon=1.0, delta=1e-6),
             ),
             quality="loss",
             turns=2,
@@ -109,9 +109,9 @@ PEERS: dict[str, list[Comparison]] = {
             features=104,
             asked={"method": "fit", "epsilon": 1.0, "delta": 1e-6},
             sides=(
-                ours("tacenda, one node (trusted server)"),
+                ours("Tacenda, one node"),
                 Side("diffprivlib", "side_diffprivlib.py", DIFFPRIVLIB),
-                ours("tacenda, 100 nodes without a server", nodes=100),
+                ours("Tacenda, 100 nodes", nodes=100),
             ),
             quality="accuracy",
             turns=5,

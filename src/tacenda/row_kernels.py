@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
 
 
 @njit(**OPTIONS)

@@ -1,20 +1,84 @@
-"""Sums of released rows in one pass over the memory: what the recursions of the algorithms are made
-of. NumPy makes a table for every product and every sum, which for a million nodes costs more than
-the records do."""
+"""Rows (b, d) of very many nodes: sums in one pass over the memory, and memory that is used again.
+
+`combined` is what the recursions of the algorithms are made of. NumPy makes a table for every
+product and every sum, which for a million nodes costs more than the records do.
+
+`new_rows` gives large arrays whose memory, once nobody refers to them any more, serves the next one
+of their shape while a run lasts. The operating system would take it back and hand out new pages,
+which it must fill with zeros first: for a million nodes that is more than half of a pass.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import LeakError
+from tacenda.threads import in_parts
 
 _ONES = np.empty(0)
 _MOST = 4
 _SMALL = 1 << 12  # numbers; below, NumPy is as fast as a compiled call
+
+
+_LARGE = 1 << 25  # bytes; below, the C library keeps memory for reuse itself
+_KEPT = 8  # idle arrays of one shape, at the most: a round has about as many at once
+_idle: dict[tuple[Any, ...], list[Array]] = {}
+_reusing: list[bool] = []  # one entry for each run that is under way
+
+
+class _Lease:
+    """Stands behind an array made of kept memory; it goes when the last reference to it or to a
+    view of it does."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Array) -> None:
+        self._raw = raw
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._raw.__array_interface__
+
+    def __del__(self) -> None:
+        if not _reusing:
+            return
+        kept = _idle.setdefault((self._raw.shape, self._raw.dtype), [])
+        if len(kept) < _KEPT:
+            kept.append(self._raw)
+
+
+def new_rows(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array with nothing certain in it, as `numpy.empty` gives."""
+    kind = np.dtype(dtype)
+    if math.prod(shape) * kind.itemsize < _LARGE:
+        return np.empty(shape, kind)
+    kept = _idle.get((shape, kind))
+    try:
+        raw = kept.pop() if kept else np.empty(shape, kind)
+    except IndexError:  # another thread took it just now
+        raw = np.empty(shape, kind)
+    return np.asarray(_Lease(raw))
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """While this lasts, memory of large rows is kept for the next ones; at its end, what nobody
+    uses goes back to the system."""
+    _reusing.append(True)
+    try:
+        yield
+    finally:
+        _reusing.pop()
+        if not _reusing:
+            _idle.clear()
 
 
 @cache
@@ -52,8 +116,9 @@ def combined(*terms: Any) -> Array:
             columns[k] = np.ascontiguousarray(factor, np.float64).reshape(-1)
         else:
             numbers[k] = float(factor)
-    given = [np.ascontiguousarray(x) for x in rows]
+    given = [read_only(np.ascontiguousarray(x)) for x in rows]
     given += [given[0]] * (_MOST - len(given))
-    out = np.empty(shape, kind)
-    _kernels().combined(0, len(out), tuple(numbers), tuple(columns), len(rows), *given, out)
+    out = new_rows(shape, kind)
+    kernel, work = _kernels().combined, (1 + len(rows)) * out.size // 4
+    in_parts(kernel, len(out), work, tuple(numbers), tuple(columns), len(rows), *given, out)
     return out

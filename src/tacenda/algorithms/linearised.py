@@ -63,15 +63,21 @@ def _round(
     if isinstance(eta, np.ndarray):  # one for each node
         eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
-    pull = combined(2, s.dual, rho, s.heard, rho * deg, s.shared)
+    pull = None if steps == 1 else combined(2, s.dual, rho, s.heard, rho * deg, s.shared)
     w = total = s.w
     for k in range(1, steps + 1):
         e = eta(k) if callable(eta) else eta
         part = 1 / (2 * rho * deg + e)
         query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
-        w = node.release(
-            combined(e * part, w, part, pull) - part * query, relative_std=relative_std
+        public = (
+            combined(e * part, w, part, pull)
+            if pull is not None  # in one pass where it is needed once
+            else combined(
+                e * part, w, 2 * part, s.dual, rho * part, s.heard, rho * part * deg, s.shared
+            )
         )
+        w = node.release(public - part * query, relative_std=relative_std)
+        del public, query  # large networks: their memory serves what follows
         if by_prox:
             w = node.prox(w, part)
         if algorithm.radius is not None:

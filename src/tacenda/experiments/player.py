@@ -14,6 +14,7 @@ from tacenda.errors import StateError
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import Cell, Experiment, Size
+from tacenda.threads import limit_threads
 
 DEFAULT_OUT = Path("runs/experiments")
 LINE_SECONDS = 5.0
@@ -105,9 +106,7 @@ def _side_by_side(
 
 
 def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
-    import numba
-
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    limit_threads(threads)
     for cell in cells:
         if not _path(out, cell.key()).is_file():  # a lost worker may have stored some
             _store(out, cell)

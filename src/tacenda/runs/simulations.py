@@ -27,6 +27,7 @@ from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
+from tacenda.threads import limit_threads
 
 # multiplications in all runs below which starting further processes costs more than it saves
 PARALLEL_WORK = 4e10
@@ -114,9 +115,7 @@ def _simulate_elsewhere(
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
 
-    import numba
-
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    limit_threads(threads)
     config, private = _loaded(json.dumps(plain))
     return _finished(config, private, choice, seed, RunFolder(path), Timing(), False).measured
 

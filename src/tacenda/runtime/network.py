@@ -16,6 +16,7 @@ from tacenda.graph.topology import Topology
 from tacenda.graph.varying import Varying
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
+from tacenda.rows import new_rows
 from tacenda.runtime.branches import Branches
 from tacenda.runtime.transport import Overlapping, Tag, Transport
 
@@ -138,9 +139,8 @@ class Network:
 
     @cached_property
     def _adjacency(self) -> Matrix:
-        """Ones on the edges."""
-        topology = self._topology
-        return self._local(topology.indptr, topology.indices, np.ones(len(topology.indices)))
+        """Ones on the edges, which are not written out."""
+        return self._local(self._topology.indptr, self._topology.indices, None)
 
     @cached_property
     def _mixing(self) -> Matrix:
@@ -278,11 +278,13 @@ class Network:
         away = away[self.nodes]
         return np.flatnonzero(~away), np.flatnonzero(away)
 
-    def _local(self, indptr: Array, indices: Array, weights: Array) -> Matrix:
+    def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
+        none = np.empty(0, self._dtype)
         if self._alone:
-            return indptr, indices, weights.astype(self._dtype, copy=False)
+            narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
+            return indptr, narrow, none if weights is None else weights.astype(self._dtype)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -292,7 +294,8 @@ class Network:
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
+        narrow = column[indices[chosen]].astype(np.int32 if start < 1 << 31 else np.int64)
+        return starts, narrow, none if weights is None else weights[chosen].astype(self._dtype)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
@@ -301,7 +304,7 @@ class Network:
         rows, all of weight 0, are zeros. Nodes whose neighbours are all here are summed up while
         the rows of the others are on their way."""
         rows, add_up = np.ascontiguousarray(shared), self._kernels.weighted_sums
-        out = np.empty(rows.shape, rows.dtype)
+        out = new_rows(rows.shape, rows.dtype)
         if not self._halo:
             add_up(self._inner, *matrix, rows, rows[:0], out)
             return out
