@@ -117,10 +117,8 @@ def comparison(one: dict[str, Any]) -> str:
     ]
     head = ["", f"a {per}", "our time / its", "start", "first run", "later run", "memory", quality]
     other = next(s["program"] for s in one["sides"] if s["program"] != ours["program"])
-    return (
-        f"**{one['title'][0].upper()}{one['title'][1:]}** ({other}): {where}, {one['features']} features.\n\n"
-        f"{markdown(head, rows)}"
-    )
+    title = one["title"][0].upper() + one["title"][1:]
+    return f"**{title}** ({other}): {where}, {one['features']} features.\n\n{markdown(head, rows)}"
 
 
 def nodes(results: Results) -> str:
