@@ -135,3 +135,18 @@ def found_by_hand(points: dict[str, Any]) -> float:
 def test_the_ratio_of_a_million_nodes_is_that_of_its_points() -> None:
     results = Results()
     assert f"(ring): {found_by_hand(results.points):.2f} times as long" in page.nodes(results)
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "apart"),
+    [
+        ("decent-bench/0", 1, 1e-12),  # the same recursion
+        ("decent-bench/0", 2, 1e-3),  # its neighbours' models are one step older
+        ("decent-bench/1", 1, 1e-5),  # its local problems are solved less exactly
+        ("flower/0", 1, 1e-12),
+    ],
+)
+def test_other_programs_did_the_same_work(name: str, side: int, apart: float) -> None:
+    sides = Results().points[f"peers/{name}"]["sides"]
+    assert sides[side]["program"] != sides[0]["program"]
+    assert abs(sides[side]["loss"] - sides[0]["loss"]) < apart
