@@ -42,6 +42,13 @@ class LazyRows:
     are lazy as well. Nothing is read before `Shards.of_nodes`, or `read`, asks for rows; then the
     source is gone through once, and no other rows are kept.
 
+    Parameters
+    ----------
+    source : RowSource
+        Gives the rows when they are asked for.
+    positions : ndarray of int or None, default=None
+        Which of its records, in this order; None: all.
+
     Attributes
     ----------
     shape : tuple of int
