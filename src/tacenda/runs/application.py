@@ -15,7 +15,7 @@ from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
-from tacenda.errors import InputError, WeakPrivacyWarning
+from tacenda.errors import EngineError, InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.planning.advice import too_much_noise
@@ -303,13 +303,16 @@ def run(
             config, private, chosen, folder, timing, progress=progress, ranks=ranks
         )
     except KeyboardInterrupt as stop:
-        resume_with = (
-            f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
-        )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
+            f"{str(stop) or 'interrupted'}; {kept}. {_resume_with(command, folder)}"
         ) from None
+    except EngineError as lost:
+        if folder.has_progress():
+            raise EngineError(f"{lost} {_resume_with(command, folder)}") from None
+        if not resume:
+            folder.discard_if_empty()
+        raise
     except Exception:
         if not resume and ranks.root:
             folder.discard_if_empty()
@@ -341,6 +344,11 @@ def run(
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
     graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
+
+
+def _resume_with(command: str, folder: RunFolder) -> str:
+    name = "fit" if command == "fit" else "compare"
+    return f"Continue with: tacenda {name} --resume --folder {folder.path}"
 
 
 def _begun(folder: RunFolder, config: RunConfig, private: PrivateRun, resume: bool) -> None:

@@ -15,7 +15,7 @@ from tacenda.config.choice import choices as choices_of
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
-from tacenda.engines import Engine, run_calls
+from tacenda.engines import Call, Engine, run_calls
 from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
@@ -26,6 +26,7 @@ from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
+from tacenda.words import counted
 
 # multiplications in all runs below which starting further processes costs more than it saves
 PARALLEL_WORK = 4e10
@@ -88,14 +89,19 @@ def _elsewhere(
 ) -> list[Simulated]:
     """In other processes, of this machine or of a cluster."""
     plain, path = config.to_plain(), str(folder.path.resolve())
-    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
-    work = [(_simulate_elsewhere, plain, path, choices[k], seed, threads) for k, seed in tasks]
+    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+    calls = [
+        Call(run[0], _simulate_elsewhere, (plain, path, choices[k], seed))
+        for run, (k, seed) in zip(runs, tasks, strict=True)
+    ]
     measured: dict[int, dict[str, Any]] = {}
-    with Progress(progress, f"{len(work)} runs on {engine}", len(work)) as show:
-        for position, found in run_calls(engine, work, jobs, path):
+    with Progress(progress, f"{counted(len(calls), 'run')} on {engine}", len(calls)) as show:
+
+        def take(position: int, found: dict[str, Any]) -> None:
             measured[position] = found
             show(len(measured))
-    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+
+        run_calls(engine, calls, jobs, take, folder=path, beat=lambda: show(len(measured)))
     return [
         Simulated(*run, load(folder.result_path(run[0])), measured[position])
         for position, run in enumerate(runs)
@@ -103,14 +109,11 @@ def _elsewhere(
 
 
 def _simulate_elsewhere(
-    plain: dict[str, Any], path: str, choice: Choice, seed: int, threads: int
+    plain: dict[str, Any], path: str, choice: Choice, seed: int
 ) -> dict[str, Any]:
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
 
-    import numba
-
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
     config, private = _loaded(json.dumps(plain))
     return _finished(config, private, choice, seed, RunFolder(path), Timing(), False).measured
 

@@ -22,6 +22,7 @@ from tacenda.graph.varying import Varying
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
+from tacenda.rows import reused_memory
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.held import Held
@@ -239,11 +240,12 @@ def simulate(
         return ranks.by_root(lambda: bool(callback(done, models)), "in the callback")
 
     saver = None if file is None else Checkpointer(file, run.saved, ranks)
-    with bar as show:
-        run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
-    if saver is not None:
-        saver.write()
-    return run.result(measured if every and names else None)
+    with reused_memory():
+        with bar as show:
+            run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
+        if saver is not None:
+            saver.write()
+        return run.result(measured if every and names else None)
 
 
 class _Simulation:
@@ -363,7 +365,7 @@ class _Simulation:
         }
         # Where counts are public; else what was declared stands for them
         if self.spec.facts.adjacency == "replace-one":
-            own["sizes"] = [int(m) for m in self.held.sizes]
+            own["sizes"] = self.held.sizes.astype(np.int64)
         return {
             **plain,
             # one that was drawn afresh is nobody's business: who knows it can take the noise off
