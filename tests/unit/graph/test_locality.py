@@ -65,3 +65,17 @@ def test_without_metis_nodes_are_still_near(monkeypatch: pytest.MonkeyPatch) -> 
     found = near_parts(topology, 2)
     assert rows_sent(topology, found) <= 0.6 * rows_sent(topology, numbered)
     assert [len(part) for part in found] == [72, 72]
+
+
+def test_very_large_graphs_are_placed_without_metis(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda.graph import locality
+
+    asked: list[int] = []
+    monkeypatch.setattr(locality, "_by_metis", lambda topology, count: asked.append(count))
+    topology = shuffled(tc.graph.torus(12, 12))
+    near_parts(topology, 2)
+    assert asked == [2]
+    monkeypatch.setattr(locality, "MOST_FOR_METIS", len(topology.indices) - 1)
+    found = near_parts(topology, 2)
+    numbered = np.array_split(np.arange(topology.n), 2)
+    assert asked == [2] and rows_sent(topology, found) <= 0.6 * rows_sent(topology, numbered)
