@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: demo test test-full docs mutants lint types imports unit bench fuzz release-check deploy-check lock sbom clean help
+.PHONY: demo test test-full docs mutants lint types imports unit bench bench-history bench-report fuzz release-check deploy-check lock sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -38,6 +38,12 @@ imports: $(VENV)/.with-dev  ## the direction of imports
 
 bench: $(VENV)/.with-dev  ## the table of ratios
 	$(BIN)/python -m benchmarks
+
+bench-history: $(VENV)/.with-dev  ## ten micro-benchmarks as ratios to yardsticks, kept by commit (under two minutes)
+	$(BIN)/python -m benchmarks.history
+
+bench-report: $(VENV)/.with-dev  ## measure all that docs/performance.md shows, and write it (a quarter of an hour; goes on after an interruption)
+	$(BIN)/python -m benchmarks.report
 
 docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
@@ -96,4 +102,4 @@ $(VENV)/.with-mutants: $(VENV)/.with-dev
 	$(call install,mutants)
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants docs/_build docs/api docs/gallery
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .mutants .bench docs/_build docs/api docs/gallery

@@ -1,8 +1,11 @@
-"""`python -m benchmarks [a b c d e] [--turns N]`: the table of ratios."""
+"""`python -m benchmarks [a b c d e] [--turns N] [--json]`: the table of ratios."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import warnings
+from dataclasses import asdict
 
 from benchmarks.cases import CASES
 
@@ -18,7 +21,13 @@ def main() -> None:
     parser.add_argument(
         "--turns", type=int, default=8, help="turns of each rival; the best counts (default 8)"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     chosen = parser.parse_args()
+    warnings.simplefilter("ignore")  # about budgets, which are of no interest here
+    if chosen.json:
+        rows = {name: CASES[name](chosen.turns) for name in chosen.cases or CASES}
+        print(json.dumps({name: [asdict(row) for row in found] for name, found in rows.items()}))
+        return
     print(f"{'':66} {'ratio':>7} {'cpu':>7}  {'target':8} behind it")
     for name in chosen.cases or CASES:
         for row in CASES[name](chosen.turns):

@@ -3,7 +3,7 @@ benchmarks.first_day [--share 0.1] [--only NAME ...]`; the table of docs/which-m
 
 All methods see the same rows, made from the same bounds, and the same test part (a quarter).
 diffprivlib runs as a program in an environment of its own (`first_day_rival.py`), which is made
-once under `--environment`. Every finished cell is stored at once, so an interrupted table goes on.
+once under `.bench`. Every finished cell is stored at once, so an interrupted table goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks.environments import DIFFPRIVLIB
 from benchmarks.regressions import gaussian
 from tacenda.formats.files import write_json
 
@@ -34,7 +34,6 @@ EPSILONS = (0.5, 1.0, 2.0)
 SEEDS = (0, 1, 2)
 NODES = (1, 20, 100)
 DELTA = 1e-5
-RIVAL = ("diffprivlib==0.6.6", "scikit-learn<1.5")  # newer ones do not import together
 STORE = Path(__file__).with_name("first_day.json")
 
 
@@ -221,15 +220,6 @@ def rival(
     ]
 
 
-def environment(folder: Path) -> Path:
-    """The Python of diffprivlib's environment, made if it is missing."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *RIVAL], check=True)
-    return python
-
-
 def play(name: str, share: float, python: Path, store: dict[str, Any]) -> None:
     """All cells of one set that are not stored yet."""
     records = SETS[name]()
@@ -299,13 +289,12 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--share", type=float, default=1.0, help="of each set's records")
     asked.add_argument("--only", nargs="*", choices=list(SETS), default=list(SETS))
-    asked.add_argument("--environment", type=Path, default=Path(".first_day"))
     asked.add_argument("--print", action="store_true", help="only the table of what is stored")
     given = asked.parse_args()
     store = json.loads(STORE.read_text()) if STORE.exists() else {}
     if not given.print:
         warnings.simplefilter("ignore")
-        python = environment(given.environment)
+        python = DIFFPRIVLIB.python()
         for name in given.only:
             play(name, given.share, python, store)
     print(table({k: v for k, v in store.items() if k.endswith(f"@ {given.share:g}")}))

@@ -285,7 +285,8 @@ def excess(case: Case) -> float:
     """
     first, second = problems(case)
     with (
-        mock.patch("tacenda.problem.store.is_small", return_value=not case.cut),
+        mock.patch("tacenda.threads.PARALLEL_ELEMENTS", 1 if case.cut else 1 << 18),
+        mock.patch("tacenda.threads._cores", return_value=2),
         np.errstate(all="ignore"),
     ):
         (a, shift, bound), (b, other_shift, other_bound) = answer(case, first), answer(case, second)

@@ -1,46 +1,122 @@
-"""How many threads a compiled loop may use (docs/decisions/0007-threads.md)."""
+"""Compiled loops on several threads (docs/decisions/0007-threads.md).
+
+A kernel takes a range of rows (or tasks) first, and is compiled to run without the interpreter's
+lock. Each row is computed by one thread and by the same operations wherever the range is cut, so
+the number of threads never changes a bit.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from tacenda._types import Ints
 
 PARALLEL_ELEMENTS = 1 << 18  # below this much work, waking a second thread costs more than it saves
-_ONE_AT_A_TIME = threading.Lock()
+_PARTS_PER_THREAD = 4  # so that one which is held up leaves work for the others
+_pool: ThreadPoolExecutor | None = None
+_making = threading.Lock()
+_limit: int | None = None
 
 
-def is_small(elements: int) -> bool:
-    """Whether one thread does so much work best; such a loop may as well be compiled without
-    threads at all."""
-    return elements < PARALLEL_ELEMENTS
+def limit_threads(most: int) -> None:
+    """Let this process use at most so many threads for a compiled loop, and no more than
+    NUMBA_NUM_THREADS (else the processor's cores)."""
+    global _limit
+    _limit = max(1, most)
 
 
-class kernel_threads:
-    """`with kernel_threads(elements):` runs one compiled loop over about so many numbers, on one
-    thread if they are few.
+def thread_count() -> int:
+    """How many threads a large compiled loop uses, the calling one among them."""
+    return _cores() if _limit is None else min(_cores(), _limit)
 
-    One loop at a time: some of numba's thread pools cannot be entered by two threads at once. The
-    number of threads never changes a result, since each row (or task) is computed by one thread.
+
+def _cores() -> int:
+    from numba import config  # here: it loads the compiler
+
+    return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+
+
+def in_parts(
+    kernel: Callable[..., Any], rows: int, elements: int, *arguments: Any, sizes: Ints | None = None
+) -> None:
+    """kernel(first, last, *arguments) over all of range(rows), which is about so many numbers'
+    work: at once where they are few, else in parts on several threads.
+
+    sizes (rows,): each row's share of the work, if rows differ. The calling thread works too, and
+    waits for no thread that has not begun: on a busy machine it does it all.
     """
+    if elements < PARALLEL_ELEMENTS or rows < 2:
+        kernel(0, rows, *arguments)
+        return
+    threads = thread_count()
+    if threads < 2:
+        kernel(0, rows, *arguments)
+        return
+    parts = min(rows, _PARTS_PER_THREAD * threads, 2 * elements // PARALLEL_ELEMENTS)
+    left = deque(_ranges(rows, parts, sizes))
 
-    __slots__ = ("_before", "_few")
-
-    def __init__(self, elements: int) -> None:
-        self._few, self._before = is_small(elements), 1
-
-    def __enter__(self) -> None:
-        import numba
-
-        _ONE_AT_A_TIME.acquire()
-        if self._few:
-            self._before = numba.get_num_threads()
-            if self._before > 1:
-                numba.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        import numba
-
+    def work() -> None:
         try:
-            if self._before > 1:
-                numba.set_num_threads(self._before)
-        finally:
-            _ONE_AT_A_TIME.release()
+            while True:
+                try:
+                    first, last = left.popleft()
+                except IndexError:
+                    return
+                kernel(first, last, *arguments)
+        except BaseException:
+            left.clear()  # the result is lost: nobody needs to go on
+            raise
+
+    helpers = _helpers(work, min(threads, parts) - 1)
+    try:
+        work()
+    finally:
+        left.clear()
+        begun = [helper for helper in helpers if not helper.cancel()]
+        wait(begun)
+    for helper in begun:
+        helper.result()  # what it raised, if anything
+
+
+def _ranges(rows: int, parts: int, sizes: Ints | None) -> list[tuple[int, int]]:
+    """Ranges of about equal work, none of them empty."""
+    if sizes is None:
+        cuts = np.arange(parts + 1) * rows // parts
+    else:
+        done = np.cumsum(sizes)
+        goals = np.arange(1, parts) * done[-1] // parts
+        cuts = np.unique(np.concatenate([[0], 1 + np.searchsorted(done, goals), [rows]]))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def _helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
+    """`work` on at most so many other threads, which are kept for the next loop."""
+    global _pool
+    with _making:
+        if _pool is None:  # one for all callers: threads beyond the cores would only wait
+            _pool = ThreadPoolExecutor(max(1, _cores() - 1), "tacenda")
+        pool = _pool
+    helpers: list[Future[None]] = []
+    try:
+        for _ in range(count):
+            helpers.append(pool.submit(work))
+    except RuntimeError:  # no more threads are to be had, or the program ends: go on without
+        pass
+    return helpers
+
+
+def _forget() -> None:
+    """After a fork the child has none of these threads."""
+    global _pool, _making
+    _pool, _making = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

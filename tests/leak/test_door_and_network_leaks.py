@@ -18,6 +18,8 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 SOURCE = Path(tc.__file__).parent
 # None of them holds values
 PUBLIC = {
+    "as_column",
+    "same_numbers",
     "Bounded",
     "Sample",
     "ALL_RECORDS",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import stats
 
 import tacenda as tc
@@ -140,10 +141,17 @@ def test_no_two_names_share_a_stream() -> None:
     ]
     assert len(np.unique(np.concatenate(drawn))) == 30_000
     state, seen = np.empty(4, np.uint64), set()
-    for purpose in (streams.NORMAL, streams.DIRECTION, streams.RADIUS, streams.RECORDS):
-        streams.open_stream(state, source._key, 1, 1, 1, purpose)
+
+    @njit
+    def opened(state: Any, key: Any, purpose: Any) -> None:
+        streams.open_stream(state, key, 1, 1, 1, purpose)
+
+    purposes = range(1, 7)
+    for purpose in purposes:
+        opened(state, source._key, np.uint64(purpose))
         seen.add(tuple(state))
-    assert len(seen) == 4
+    named = {streams.NORMAL, streams.DIRECTION, streams.RADIUS, streams.RECORDS}
+    assert named | {streams.EDGE, streams.MASK} == set(purposes) and len(seen) == 6
 
 
 def test_poisson_samples_follow_their_law() -> None:

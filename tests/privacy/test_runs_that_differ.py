@@ -91,8 +91,8 @@ def test_counts_of_records_do_not_leave_under_add_remove(tmp_path: Path) -> None
     which that relation hides."""
     problem = regression(public_sizes=30)
     result = run(problem, tc.Privacy.from_noise(noise_multiplier=50.0, adjacency="add-remove"))
-    assert result.settings["problem"]["sizes"] == [30] * 4
-    assert run(problem).settings["problem"]["sizes"] == [int(m) for m in problem.sizes]
+    assert result.settings["problem"]["sizes"].tolist() == [30] * 4
+    assert run(problem).settings["problem"]["sizes"].tolist() == problem.sizes.tolist()
 
 
 def test_one_drawn_record_is_not_credited_with_a_declared_crowd() -> None:

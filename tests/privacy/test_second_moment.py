@@ -204,7 +204,7 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
 
     def apart(cut: float) -> float:
         out = np.zeros((2, 6), np.int64)
-        kernels.integer_moments(x, *given, np.full(2, cut), grid, out)
+        kernels.integer_moments(0, 2, x, *given, np.full(2, cut), grid, out)
         return float(np.linalg.norm((out[0] - out[1]).astype(float)))
 
     assert apart(2.0) > 1.002 * np.sqrt(2) * largest

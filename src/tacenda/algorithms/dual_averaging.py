@@ -32,6 +32,7 @@ from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.rows import combined
 from tacenda.schedules import Schedule, SquareRoot, at
 
 WEIGHTS = ("constant", "linear")
@@ -59,13 +60,10 @@ def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingSt
     x = node.dual_step(s.z, _total(algorithm.weights, t), at(algorithm.offset, t))
     noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
     one = algorithm.sampling == "one"
-    # Nothing keeps the query or the released gradient: their memory serves the next rows while it
-    # is still in the cache.
-    u = a * node.release(
+    g = node.release(
         node.gradient(x, algorithm.batch_size, one=one, regularised=False), noise=noise
     )
-    u += s.z
-    return DualAveragingState(x, node.mix(u))
+    return DualAveragingState(x, node.mix(combined(a, g, 1, s.z)))
 
 
 def _check(algorithm: Any) -> None:
@@ -154,7 +152,7 @@ class DPDDA(Algorithm):
             )
 
     def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(0 * w, 0 * w)
+        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)
@@ -250,7 +248,7 @@ class DDA(Algorithm):
         _check(self)
 
     def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(0 * w, 0 * w)
+        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         return _round(s, node, self)

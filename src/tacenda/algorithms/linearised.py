@@ -33,6 +33,7 @@ from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
+from tacenda.rows import combined
 from tacenda.schedules import PerNode, Schedule, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
@@ -48,6 +49,34 @@ class LinearisedState:
     heard: Array
 
 
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """Columns (b, 1) of one (rho, eta): part = 1 / (2 rho deg + eta), what the own iterate, the
+    dual, the heard and the shared one are multiplied by, and the shared one in the dual's step."""
+
+    part: Array
+    own: Array
+    dual: Array
+    heard: Array
+    shared: Array
+    back: Array
+
+
+def _factors(node: Node, rho: float, eta: Any) -> _Factors:
+    """Worked out once while rho and eta stay as they are."""
+    known = node.memo.get("linearised")
+    fixed = not isinstance(eta, np.ndarray)
+    if fixed and known is not None and known[:2] == (rho, eta):
+        found: _Factors = known[2]
+        return found
+    deg = node.degree
+    part = 1 / (2 * rho * deg + eta)
+    found = _Factors(part, eta * part, 2 * part, rho * part, rho * part * deg, (-rho / 2) * deg)
+    if fixed:
+        node.memo["linearised"] = (rho, eta, found)
+    return found
+
+
 def _round(
     s: LinearisedState,
     node: Node,
@@ -58,25 +87,31 @@ def _round(
     relative_std: float | None,
 ) -> LinearisedState:
     """One round of the family; eta is a number, or a function of the inner step."""
-    deg = node.degree
     if isinstance(eta, np.ndarray):  # one for each node
         eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
-    pull = 2 * s.dual + rho * (s.heard + deg * s.shared)
-    w, total = s.w, np.zeros_like(s.w)
+    pull = None if steps == 1 else combined(2, s.dual, rho, s.heard, rho * node.degree, s.shared)
+    w = total = s.w
     for k in range(1, steps + 1):
         e = eta(k) if callable(eta) else eta
-        weight = 2 * rho * deg + e
+        f = _factors(node, rho, e)
         query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
-        w = node.release((e * w + pull - query) / weight, relative_std=relative_std)
+        public = (
+            combined(f.own, w, f.part, pull)
+            if pull is not None  # in one pass where it is needed once
+            else combined(f.own, w, f.dual, s.dual, f.heard, s.heard, f.shared, s.shared)
+        )
+        w = node.release(public - f.part * query, relative_std=relative_std)
+        del public, query  # large networks: their memory serves what follows
         if by_prox:
-            w = node.prox(w, 1 / weight)
+            w = node.prox(w, f.part)
         if algorithm.radius is not None:
             w = _into_ball(w, algorithm.radius)
-        total = total + w
+        total = w if k == 1 else total + w
     shared = total / steps if steps > 1 else w
     heard = node.neighbour_sum(shared)
-    return LinearisedState(w, shared, s.dual - (rho / 2) * (deg * shared - heard), heard)
+    dual = combined(1, s.dual, rho / 2, heard, f.back, shared)
+    return LinearisedState(w, shared, dual, heard)
 
 
 def _takes_prox(choice: str, node: Node) -> bool:
@@ -90,7 +125,7 @@ def _into_ball(w: Array, radius: float) -> Array:
 
 
 def _start(node: Node, w: Array) -> LinearisedState:
-    return LinearisedState(w, w, 0 * w, node.degree * w)
+    return LinearisedState(w, w, np.zeros(w.shape, w.dtype), node.degree * w)
 
 
 def _check(algorithm: Any) -> None:

@@ -24,6 +24,7 @@ from tacenda.content import versions
 from tacenda.engines.engine import Engine
 from tacenda.engines.pools import RETRIES, Pool, opened
 from tacenda.errors import EngineError, EngineWarning
+from tacenda.threads import limit_threads
 from tacenda.words import counted
 
 ALONE = 2  # so many losses, and a call is made while no other is at work
@@ -252,9 +253,7 @@ def called(place: tuple[Any, ...], shared: Any, call: Any) -> tuple[str, Any]:
     _, mark, threads = Place(*place)
     if mark is not None and not Path(mark).is_file():
         return ELSEWHERE, socket.gethostname()
-    import numba
-
-    numba.set_num_threads(min(threads, numba.get_num_threads()))
+    limit_threads(threads)
     function, values = _unpacked(call)
     first = () if shared is None else (_unpacked(shared),)
     return DONE, function(*first, *values)

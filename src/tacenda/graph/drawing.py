@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacenda._types import Flags, Ints
+from tacenda._types import Ints
 from tacenda.errors import InputError
 
 REPAIRS = 1000  # rounds of swaps; of a graph that exists a few dozen are enough
@@ -22,8 +22,9 @@ def regular(n: int, degree: int, seed: int) -> Ints:
     rng = np.random.default_rng(seed)
     ends = np.repeat(np.arange(n), degree)
     edges = np.ascontiguousarray(rng.permutation(ends).reshape(-1, 2))
+    changed = None
     for _ in range(REPAIRS):
-        bad = np.flatnonzero(_unusable(n, edges))
+        bad = _unusable(n, edges, changed)
         if not len(bad):
             return edges
         others = rng.integers(0, len(edges), len(bad))
@@ -32,6 +33,7 @@ def regular(n: int, degree: int, seed: int) -> Ints:
         keep = first[~np.isin(others[first], bad)]
         mine, theirs = bad[keep], others[keep]
         edges[mine, 1], edges[theirs, 1] = edges[theirs, 1], edges[mine, 1].copy()
+        changed = np.concatenate([bad, theirs])
     raise InputError(
         f"degree must be well below n = {n} for a graph of so many edges, not {degree}; "
         f"complete({n}) joins every pair."
@@ -70,24 +72,27 @@ def rewired_ring(n: int, k: int, p: float, seed: int) -> Ints:
     moving = np.flatnonzero(rng.random(len(edges)) < p)
     for _ in range(REPAIRS):
         edges[moving, 1] = rng.integers(0, n, len(moving))
-        wrong = _unusable(n, edges, moving)
-        if not wrong.any():
+        moving = _unusable(n, edges, moving, last=moving)
+        if not len(moving):
             return edges
-        moving = np.flatnonzero(wrong)
     raise InputError(f"k must be well below n = {n} for a graph of so many edges, not {k}.")
 
 
-def _unusable(n: int, edges: Ints, among: Ints | None = None) -> Flags:
-    """(E,) loops, and all but the first of several edges between two nodes; where `among` is
-    given, one of those rather than the others."""
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    key = low * n + high
-    order = np.arange(len(key))
-    if among is not None:
-        late = np.zeros(len(key), bool)
-        late[among] = True
-        order = np.concatenate([np.flatnonzero(~late), among])
-    _, first = np.unique(key[order], return_index=True)
-    found = np.ones(len(key), bool)
-    found[order[first]] = False
-    return np.asarray(found | (low == high))
+def _unusable(n: int, edges: Ints, changed: Ints | None = None, last: Ints | None = None) -> Ints:
+    """Positions of loops, and of all but the first of several edges between two nodes, ascending.
+    changed: outside of these all is known to be well; last: edges that count as later than all
+    others, in this order."""
+    a, b = edges[:, 0], edges[:, 1]
+    key = np.minimum(a, b) * n + np.maximum(a, b)
+    if changed is None:
+        ordered = np.sort(key)
+        doubled = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    else:
+        doubled = np.unique(key[changed])
+    several = np.flatnonzero(np.isin(key, doubled))
+    if last is not None:
+        several = np.concatenate([np.setdiff1d(several, last), last])
+    extra = np.ones(len(several), bool)
+    extra[np.unique(key[several], return_index=True)[1]] = False
+    loops = np.flatnonzero(a == b)
+    return np.union1d(several[extra], loops)

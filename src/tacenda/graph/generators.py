@@ -17,7 +17,7 @@ from tacenda._types import Ints
 from tacenda.checks import between, whole
 from tacenda.errors import InputError
 from tacenda.graph import drawing
-from tacenda.graph.topology import Topology, is_connected, sorted_edges
+from tacenda.graph.topology import Topology, sorted_edges
 
 # Attempts to draw a connected random graph before the parameters are called hopeless.
 TRIES = 100
@@ -363,8 +363,9 @@ def _connected(draw: Callable[[int], Ints], n: int, seed: int, name: str) -> Top
     for attempt in range(TRIES):
         # Far apart, so that neighbouring user seeds never share a draw.
         edges = sorted_edges(draw(seed + attempt * 1_000_003))
-        if is_connected(n, edges):
-            return Topology.from_edges(range(n), edges, name)
+        found = Topology.if_connected(n, edges, name)
+        if found is not None:
+            return found
     raise InputError(
         f"{name} was not connected in {TRIES} draws; raise its edge probability or degree."
     )

@@ -136,20 +136,38 @@ class Topology:
         InputError
             If the graph is disconnected, or has self-loops or double edges.
         """
-        n = len(labels)
         _refuse_loops_and_doubles(labels, edges)
-        # Edges come in lexicographic order, so that a stable sort by row alone sorts every
-        # neighbour list by position: first its smaller neighbours, then its larger ones.
-        rows = np.concatenate([edges[:, 1], edges[:, 0]])
-        cols = np.concatenate([edges[:, 0], edges[:, 1]])
-        indices = cols[np.argsort(rows, kind="stable")]
-        degrees = np.bincount(rows, minlength=n).astype(np.int64)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
-        for array in (indptr, indices, degrees, edges):
-            array.flags.writeable = False
-        topology = cls(labels, indptr, indices, degrees, edges, name)
+        topology = cls._joined(labels, edges, name)
         topology._refuse_disconnected()
         return topology
+
+    @classmethod
+    def if_connected(cls, n: int, edges: Ints, name: str) -> Topology | None:
+        """The network of numbered nodes with these edges, of which each stands once and in
+        lexicographic order; None if it has several parts."""
+        found = cls._joined(range(n), edges, name)
+        return found if found._reached() == n else None
+
+    @classmethod
+    def _joined(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
+        from scipy.sparse import csr_array
+
+        # Edges come in lexicographic order. So the larger neighbours of each node stand in order
+        # already, and transposed, which is one pass, the smaller ones do: no sorting.
+        n, count = len(labels), len(edges)
+        larger, smaller = (np.bincount(edges[:, k], minlength=n) for k in (0, 1))
+        ends = np.ascontiguousarray(edges[:, 1])
+        up = np.concatenate([np.zeros(1, np.int64), np.cumsum(larger)])
+        down = csr_array((np.ones(count, np.int8), ends, up), shape=(n, n)).T.tocsr()
+        degrees = smaller + larger
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
+        indices = np.empty(2 * count, np.int64)
+        place = np.arange(count)
+        indices[place + np.repeat(indptr[:-1] - down.indptr[:-1], smaller)] = down.indices
+        indices[place + np.repeat(indptr[:-1] + smaller - up[:-1], larger)] = ends
+        for array in (indptr, indices, degrees, edges):
+            array.flags.writeable = False
+        return cls(labels, indptr, indices, degrees, edges, name)
 
     @property
     def n(self) -> int:
@@ -170,6 +188,16 @@ class Topology:
             As many as its degree.
         """
         return self.indices[self.indptr[position] : self.indptr[position + 1]]
+
+    def plain_labels(self) -> range | list[str]:
+        """The labels as text, for files and fingerprints; numbered nodes stay a range.
+
+        Returns
+        -------
+        range or list of str
+            One for each node.
+        """
+        return self.labels if isinstance(self.labels, range) else [str(x) for x in self.labels]
 
     def relabelled(self, labels: Sequence[Any]) -> Topology:
         """The same network under other names.
@@ -311,12 +339,16 @@ class Topology:
         off = 1.0 / (1.0 + larger)
         if used is not None:
             off[~used] = 0.0
-        diagonal = 1.0 - np.bincount(rows, weights=off, minlength=n)
-        all_rows = np.concatenate([rows, np.arange(n)])
-        all_cols = np.concatenate([self.indices, np.arange(n)])
-        order = np.lexsort((all_cols, all_rows))
+        # The diagonal stands between a node's smaller and its larger neighbours
+        after = self.indices > rows
         indptr = self.indptr + np.arange(n + 1)
-        return indptr, all_cols[order], np.concatenate([off, diagonal])[order]
+        places = np.arange(len(rows)) + rows + after
+        middle = indptr[1:] - 1 - np.bincount(rows, weights=after, minlength=n).astype(np.int64)
+        columns, weights = np.empty(len(rows) + n, np.int64), np.empty(len(rows) + n)
+        columns[places], weights[places] = self.indices, off
+        columns[middle] = np.arange(n)
+        weights[middle] = 1.0 - np.bincount(rows, weights=off, minlength=n)
+        return indptr, columns, weights
 
     def _used(self, rows: Ints, active: Flags | None) -> Flags | None:
         """(2 E,) whether each entry of `indices`, of those rows, belongs to an active edge."""
@@ -398,12 +430,18 @@ class Topology:
         found = np.flatnonzero(self.degrees == self.n - 1)
         return int(found[0]) if len(found) else None
 
+    def _reached(self) -> int:
+        """How many nodes have a path from the first."""
+        from scipy.sparse.csgraph import breadth_first_order
+
+        return len(breadth_first_order(self.adjacency(), 0, return_predecessors=False))
+
     def _refuse_disconnected(self) -> None:
+        if self._reached() == self.n:
+            return
         from scipy.sparse.csgraph import connected_components
 
         count, part = connected_components(self.adjacency(), directed=False)
-        if count <= 1:
-            return
         sizes = np.sort(np.bincount(part))[::-1]
         shown = ", ".join(str(s) for s in sizes[:5]) + (", ..." if count > 5 else "")
         outside = self.labels[int(np.flatnonzero(part != part[0])[0])]
@@ -416,19 +454,16 @@ class Topology:
 
 def sorted_edges(edges: Ints) -> Ints:
     """(E, 2) the same edges, the smaller end first, in lexicographic order."""
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    order = np.lexsort((high, low))
-    return np.column_stack([low[order], high[order]])
-
-
-def is_connected(n: int, edges: Ints) -> bool:
-    """Whether every node can be reached from every other one."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    ones = np.ones(len(edges), np.int8)
-    matrix = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
-    return bool(connected_components(matrix, directed=False, return_labels=False) == 1)
+    if not len(edges):
+        return edges
+    a, b = edges[:, 0], edges[:, 1]
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    n = int(high.max()) + 1
+    keys = low * n + high
+    keys.sort()  # one number for each edge: far faster than by two keys
+    found = np.empty((len(keys), 2), np.int64)
+    np.divmod(keys, n, out=(found[:, 0], found[:, 1]))
+    return found
 
 
 def _of_sparse(matrix: Any) -> Topology:
@@ -469,7 +504,7 @@ def _refuse_loops_and_doubles(labels: Sequence[Any], edges: Ints) -> None:
             f"graph must have no self-loops, but node {label!r} is joined to itself; "
             "remove them with graph.remove_edges_from(list(networkx.selfloop_edges(graph)))."
         )
-    doubles = np.flatnonzero((edges[1:] == edges[:-1]).all(axis=1))
+    doubles = np.flatnonzero((edges[1:, 0] == edges[:-1, 0]) & (edges[1:, 1] == edges[:-1, 1]))
     if len(doubles):
         u, v = (labels[k] for k in edges[doubles[0]])
         raise InputError(

@@ -279,7 +279,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
     (3,)
     """
     sizes = run.settings["problem"]["sizes"]
-    n, d = float(sum(sizes)), asked.n_features
+    n, d = float(np.sum(sizes)), asked.n_features
     found, std = asked.means(run.released["total"], n), float(run.released["noise"][0]) / n
     units = asked.units
     curvature, gradient = found["curvature"], found["gradient"]

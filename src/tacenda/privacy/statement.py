@@ -131,19 +131,25 @@ class Statement:
     @cached_property
     def _kinds(self) -> tuple[Array, Array]:
         """(a node of each kind, each node's kind): nodes with equal charges are judged once."""
-        charges = self._judged
-        columns = [values for charge, _ in charges for values in charge.parameters.values()]
+        charges, shared = self._judged, self._judged.nodes
+        numbers = [charge.parameters if shared is None else charge.entries for charge, _ in charges]
+        columns = [values for each in numbers for values in each.values()]
         if not columns:
             return np.zeros(min(1, self.n_nodes), int), np.zeros(self.n_nodes, int)
         if all(charge.kind is events.Gaussian for charge, _ in charges):
             mu = sum(
-                count / charge.parameters["noise_multiplier"] ** 2 for charge, count in charges
+                count / each["noise_multiplier"] ** 2
+                for each, (_, count) in zip(numbers, charges, strict=True)
             )
             columns = [np.round(np.log(np.asarray(mu)), 12)]
         _, first, kind = np.unique(
             np.column_stack(columns), axis=0, return_index=True, return_inverse=True
         )
-        return first, kind.reshape(-1)
+        kind = kind.reshape(-1)
+        if shared is None:
+            return first, kind
+        _, first, each = np.unique(kind[shared], return_index=True, return_inverse=True)
+        return first, each.reshape(-1)
 
     @cached_property
     def _curves(self) -> list[Curve]:
@@ -312,13 +318,24 @@ class Statement:
             "claimed": self.claimed,
             "why": self.why,
             "final_model": self._final_plain(),
+            **self._plain_charges(),
+        }
+
+    def _plain_charges(self) -> dict[str, Any]:
+        """Numbers for each kind of node, and which kind each node is, where that is known; else
+        for each node. One number where it is that of all."""
+        shared = self.charges.nodes
+        numbers = [c.parameters if shared is None else c.entries for c, _ in self.charges]
+        alike = all(np.all(v == v[0]) for each in numbers for v in each.values())
+        return {
+            **({} if shared is None or alike else {"nodes": shared.tolist()}),
             "charges": [
                 {
                     "kind": c.kind.kind,
                     "count": count,
-                    "parameters": {k: _short(v) for k, v in c.parameters.items()},
+                    "parameters": {k: _short(v) for k, v in each.items()},
                 }
-                for c, count in self.charges
+                for each, (c, count) in zip(numbers, self.charges, strict=True)
             ],
         }
 
@@ -342,15 +359,7 @@ class Statement:
             The same statement.
         """
         n = values["n_nodes"]
-        charges = Charges(
-            (
-                Charge(
-                    events.KINDS[c["kind"]], {k: _long(v, n) for k, v in c["parameters"].items()}
-                ),
-                c["count"],
-            )
-            for c in values["charges"]
-        )
+        charges = _charges(values, n)
         claimed = tuple(values["claimed"]) if values.get("claimed") else None
         return cls(
             charges,
@@ -377,6 +386,27 @@ class Statement:
         return f"Statement({promise}, {self.mode}, by {self.accountant})"
 
 
+def _charges(values: dict[str, Any], n: int) -> Charges:
+    """What `Statement._plain_charges` wrote."""
+    nodes, each = values.get("nodes"), n
+    numbers = [v for c in values["charges"] for v in c["parameters"].values()]
+    if not any(isinstance(v, list) for v in numbers):
+        nodes, each = np.zeros(n, np.int64), 1
+    elif nodes is not None:
+        nodes, each = np.asarray(nodes, np.int64), max(nodes) + 1
+    return Charges(
+        (
+            Charge(
+                events.KINDS[c["kind"]],
+                {k: _long(v, each) for k, v in c["parameters"].items()},
+                nodes,
+            ),
+            c["count"],
+        )
+        for c in values["charges"]
+    )
+
+
 _SMALL_IS_WORSE = {"noise_multiplier", "population", "dim", "coalition"}
 
 
@@ -384,9 +414,9 @@ def _worst(charge: Charge) -> Charge:
     """Of each parameter the value that costs most, at every node."""
     worst = {
         name: np.full_like(values, values.min() if name in _SMALL_IS_WORSE else values.max())
-        for name, values in charge.parameters.items()
+        for name, values in charge.entries.items()
     }
-    return Charge(charge.kind, worst)
+    return Charge(charge.kind, worst, charge.nodes)
 
 
 def _hidden(values: dict[str, Any] | None, n: int) -> Hidden | None:

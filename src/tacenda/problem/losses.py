@@ -73,8 +73,9 @@ class Loss(Protocol):
         Number of the compiled formula.
     parameter : float
         The loss's own parameter, 0 where it has none.
-    numbers : ndarray of float
-        What the compiled formula reads: the parameter, or the table of a `CustomLoss`.
+    numbers : ndarray of float or None
+        What the compiled formula reads: the parameter, or the table of a `CustomLoss`; None for a
+        loss of one score without parameters.
     label_range : (float, float)
         Where the labels of a regression lie; infinite for a loss of the residual s - y.
 
@@ -103,7 +104,7 @@ class Loss(Protocol):
     @property
     def parameter(self) -> float: ...
     @property
-    def numbers(self) -> Floats: ...
+    def numbers(self) -> Floats | None: ...
     @property
     def label_range(self) -> tuple[float, float]: ...
 

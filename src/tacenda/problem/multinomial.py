@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
+from tacenda._arrays import flat_input
 from tacenda._types import Array, Floats
 
 
@@ -85,10 +86,10 @@ class _OfClassScores:
     def _softmax(self, scores: Array, labels: Array, less: float) -> Array:
         from tacenda.problem.kernels.rows import softmax_minus_labels  # here: it loads the compiler
 
-        result = np.array(scores, np.float64)
+        result = np.array(scores, np.float64, order="C")
         wanted = np.broadcast_to(np.asarray(labels, np.int64), result.shape[:-1])
         softmax_minus_labels(
-            result.reshape(-1, result.shape[-1]), wanted.ravel(), self.parameter, less
+            result.reshape(-1, result.shape[-1]), flat_input(wanted), self.parameter, less
         )
         return result
 

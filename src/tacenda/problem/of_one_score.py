@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tacenda._arrays import flat_input
 from tacenda._types import Array, Floats
 from tacenda.problem.multinomial import parameter_numbers
 
@@ -31,9 +32,10 @@ class OfOneScore:
         return -math.inf, math.inf
 
     @property
-    def numbers(self) -> Floats:
-        """What the compiled formula reads: the parameter h, and 1 + h, rounded once."""
-        return parameter_numbers(self.parameter)
+    def numbers(self) -> Floats | None:
+        """What the compiled formula reads: the parameter h, and 1 + h, rounded once; None where
+        there is none, so that only what such a loss needs is compiled."""
+        return parameter_numbers(self.parameter) if self.parameter else None
 
     def derivative(self, scores: Array, labels: Array) -> Array:
         """d loss / d s of each record; 0 at a kink.
@@ -77,5 +79,6 @@ class OfOneScore:
 
     def _each(self, formula: Any, scores: Array, labels: Array) -> Array:
         s, y = np.broadcast_arrays(np.asarray(scores, np.float64), np.asarray(labels, np.float64))
-        found: Array = formula(self.code, self.numbers, s.ravel(), y.ravel())
-        return found.reshape(s.shape)
+        found = np.empty(s.shape)
+        formula(self.code, self.numbers, flat_input(s), flat_input(y), found.reshape(-1))
+        return found

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import LeakError, PrivacyError, UnsupportedError
 from tacenda.privacy.noise.sources import NoiseSource
@@ -126,7 +127,8 @@ class Queries:
         at: Array | None = None,
     ) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
-        self._at = nodes if at is None else at  # mapped records have places of their own too
+        # Mapped records have places of their own too; the store prepares itself for what stays
+        self._at = read_only(nodes if at is None else at)
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
@@ -265,7 +267,7 @@ class Queries:
         other = copy.copy(self)
         other.facts, other._divisors = facts, {}
         other._store = self._store.mapped(self._at, matrix, norm, facts.constants.regulariser)
-        other._at = np.arange(len(self._at))
+        other._at = read_only(np.arange(len(self._at)))
         other._map = self._named("mapped", matrix, norm, clip_norm)
         return other
 

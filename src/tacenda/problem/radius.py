@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import flat_input
 from tacenda._types import Array
 
 
@@ -22,7 +23,7 @@ def _kernels() -> Any:
 def is_within(rows: Array, limit: float) -> bool:
     """Whether no entry is NaN or larger than `limit` in absolute value:
     one pass over the memory."""
-    return bool(_kernels().all_within(np.ascontiguousarray(rows).reshape(-1), limit))
+    return bool(_kernels().all_within(flat_input(rows), limit))
 
 
 def largest_within(radius: float, dtype: Any) -> Any:

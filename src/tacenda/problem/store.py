@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem.losses import Loss
 from tacenda.problem.moments import check_matrix, moment_length, packed_length
 from tacenda.problem.regularisers import Regulariser
 from tacenda.problem.statistics import Records, Statistic, block_records, enforced
-from tacenda.threads import is_small, kernel_threads
+from tacenda.rows import new_rows
+from tacenda.threads import PARALLEL_ELEMENTS, in_parts
 
 # A task reads about a megabyte: long against its start, short against a whole large node
 _TASK_ELEMENTS = 1 << 17
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: Floats = np.empty(0)
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _shares(weights: Floats, count: int) -> Floats:
@@ -52,6 +49,21 @@ def _grid(grid: Array, nodes: Ints) -> Floats:
     if not (grid > 0).all() or not np.isfinite(grid).all():
         raise InputError("grid must hold numbers above 0; choose a power of two below the noise.")
     return grid
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some nodes, checked: positions `nodes` (b,), as they were `asked` for; how their records are
+    cut into `tasks`; c/m_i (b,); where their records `begin` (b,); numbers (b + 1,) from 0; and how
+    many `records` they have."""
+
+    asked: Ints
+    nodes: Ints
+    tasks: tuple[Ints, ...]
+    factor: Floats
+    begin: Ints
+    numbers: Ints
+    records: float
 
 
 class Store:
@@ -80,15 +92,28 @@ class Store:
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.weights = None if weights is None else _shares(weights, len(labels))
         self.sizes: Ints = np.diff(offsets)
-        self._width = self._row_elements() if row_elements is None else row_elements
-        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
-        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
-        self._one_task_each = bool(self._tasks_of.max() == 1)
+        self.cut_for(self._row_elements() if row_elements is None else row_elements)
         self._norms: Floats | None = None
         self._chords: Any = None
         # How many records were read so far, each as often as it was: what a run's work is told by
         self.reads = np.zeros(1)
         self._kernel_rows: tuple[Any, Any] | None = None
+
+    @cached_property
+    def _adds_in_single(self) -> bool:
+        """Whether gradients at float32 points are added up in float32 before they move to float64
+        (`kernels.rows.accumulator`)."""
+        sparse = isinstance(self.rows, tuple)
+        return self.n_outputs == 1 and not sparse and self.rows.dtype == np.float32
+
+    def cut_for(self, row_elements: int) -> None:
+        """Cut the nodes' records into tasks as in a table with so many numbers in a row: the
+        records of some nodes must be cut as the whole table's, or sums differ in their last bit."""
+        self._width = row_elements
+        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
+        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
+        self._one_task_each = bool(self._tasks_of.max() == 1)
+        self._last_part: _Part | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
@@ -127,6 +152,12 @@ class Store:
         return 1.0 if self.weights is None else self.weights
 
     @property
+    def kernel_classes(self) -> int | None:
+        """How many scores the loss has, as the compiled code wants it: None for one, so that what
+        only several need is not compiled."""
+        return None if self.n_outputs == 1 else self.n_outputs
+
+    @property
     def kernel_rows(self) -> Any:
         """The table as the compiled code wants it: an array, or CSR arrays with unsigned integers.
 
@@ -141,11 +172,11 @@ class Store:
         if isinstance(self.rows, tuple):
             data, indices, indptr = self.rows
             return (
-                _read_only(data),
-                _read_only(indices.view(np.uint32)),
-                _read_only(indptr.view(np.uint64)),
+                read_only(data),
+                read_only(indices.view(np.uint32)),
+                read_only(indptr.view(np.uint64)),
             )
-        return _read_only(self.rows)
+        return read_only(self.rows)
 
     @cached_property
     def _kernels(self) -> Any:
@@ -183,13 +214,10 @@ class Store:
         """(c/m_i) sum_j v_j clip(loss'(w_k; x_j, y_j) x_j) + r R'(w_k) for each row k, node i =
         nodes[k]; (b, d) -> (b, d). v_j, from 0 to 1, is the record's weight.
         """
-        nodes, w = self._checked(nodes, w)
-        self.count_reads(nodes)
-        owner, first, last, start = self._tasks(nodes)
-        factor = self.loss_scale / self.divisors[nodes]
-        return self._gradients(
-            w, (owner, first, last, start, _NO_RECORDS, nodes), factor, clip_norm, regularised
-        )
+        part = self._part(nodes)
+        w = self._models(part.nodes, w)
+        self.reads[0] += part.records
+        return self._gradients(w, part.tasks, part.factor, clip_norm, regularised, part.records)
 
     def batch_gradient(
         self,
@@ -206,24 +234,21 @@ class Store:
 
         Row k's sample is records[indptr[k] : indptr[k+1]], record numbers within its node.
         """
-        nodes, w = self._checked(nodes, w)
+        part = self._part(nodes)
+        nodes, w = part.nodes, self._models(part.nodes, w)
         indptr = np.ascontiguousarray(indptr, np.int64)
         records = np.ascontiguousarray(records, np.int64)
-        self.reads += float(len(records))
+        self.reads[0] += len(records)
         divisor = np.asarray(batch_size, dtype=np.float64)
         factor = self.loss_scale / (
             divisor if divisor.shape == nodes.shape else np.broadcast_to(divisor, nodes.shape)
         )
-        if is_small(len(records) * self._width):
-            return self._few_gradients(
-                w, (nodes, self.offsets, indptr, records), factor, clip_norm, regularised
-            )
         self._refuse_sample(
             self._kernels.sample_fault(nodes, self.offsets, indptr, records), len(nodes)
         )
-        start = np.arange(len(nodes) + 1)
-        tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, self.offsets[nodes])
-        return self._gradients(w, tasks, factor, clip_norm, regularised)
+        start = part.numbers
+        tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, part.begin)
+        return self._gradients(w, tasks, factor, clip_norm, regularised, len(records))
 
     def integer_gradient(
         self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None
@@ -247,22 +272,25 @@ class Store:
             )
         out = np.zeros(w.shape, dtype=np.int64)
         first, last = self.offsets[nodes], self.offsets[nodes + 1]
-        with kernel_threads(self.elements(nodes)):
-            self._kernels.integer_sums(
-                self.kernel_rows,
-                self.labels,
-                self.kernel_weights,
-                self.norms,
-                first,
-                last,
-                w,
-                self.n_outputs,
-                self.loss.code,
-                self.loss.numbers,
-                bound * (1.0 - max(1e-12, self.dim * 2.0**-50)),
-                grid,
-                out,
-            )
+        in_parts(
+            self._kernels.integer_sums,
+            len(nodes),
+            self.elements(nodes),
+            self.kernel_rows,
+            self.labels,
+            self.kernel_weights,
+            self.norms,
+            first,
+            last,
+            w,
+            self.kernel_classes,
+            self.loss.code,
+            self.loss.numbers,
+            bound * (1.0 - max(1e-12, self.dim * 2.0**-50)),
+            grid,
+            out,
+            sizes=last - first,
+        )
         return out
 
     def second_moment(
@@ -284,23 +312,29 @@ class Store:
         width = self.n_features + (label_scale != 0.0)
         kernels = self._moment_kernels
         out = np.empty((len(nodes), moment_length(width, diagonal)))
-        work = int(self.sizes[nodes].sum()) if diagonal else self.elements(nodes)
-        with kernel_threads(work * width):
-            (kernels.diagonals if diagonal else kernels.second_moments)(
-                self.kernel_rows,
-                self.labels,
-                self.kernel_weights,
-                self.norms,
-                self.offsets[nodes],
-                self.offsets[nodes + 1],
-                float(norm),
-                float(label_scale),
-                float(label_bound),
-                width,
-                self.divisors[nodes],
-                out,
-            )
+        in_parts(
+            kernels.diagonals if diagonal else kernels.second_moments,
+            len(nodes),
+            self._moment_work(nodes, width, diagonal),
+            self.kernel_rows,
+            self.labels,
+            self.kernel_weights,
+            self.norms,
+            self.offsets[nodes],
+            self.offsets[nodes + 1],
+            float(norm),
+            float(label_scale),
+            float(label_bound),
+            width,
+            self.divisors[nodes],
+            out,
+            sizes=self.sizes[nodes],
+        )
         return out
+
+    def _moment_work(self, nodes: Ints, width: int, diagonal: bool) -> int:
+        """About how many numbers a second moment of these nodes takes."""
+        return width * (int(self.sizes[nodes].sum()) if diagonal else self.elements(nodes))
 
     def integer_second_moment(
         self,
@@ -339,23 +373,25 @@ class Store:
             )
         kernels = self._moment_kernels
         out = np.zeros((len(nodes), moment_length(width, diagonal)), dtype=np.int64)
-        work = int(self.sizes[nodes].sum()) if diagonal else self.elements(nodes)
-        with kernel_threads(work * width):
-            (kernels.integer_diagonals if diagonal else kernels.integer_moments)(
-                self.kernel_rows,
-                self.labels,
-                self.kernel_weights,
-                self.norms,
-                self.offsets[nodes],
-                self.offsets[nodes + 1],
-                float(norm),
-                float(label_scale),
-                float(label_bound),
-                width,
-                np.sqrt(room) * (1.0 - max(1e-12, width * 2.0**-50)),
-                grid,
-                out,
-            )
+        in_parts(
+            kernels.integer_diagonals if diagonal else kernels.integer_moments,
+            len(nodes),
+            self._moment_work(nodes, width, diagonal),
+            self.kernel_rows,
+            self.labels,
+            self.kernel_weights,
+            self.norms,
+            self.offsets[nodes],
+            self.offsets[nodes + 1],
+            float(norm),
+            float(label_scale),
+            float(label_bound),
+            width,
+            np.sqrt(room) * (1.0 - max(1e-12, width * 2.0**-50)),
+            grid,
+            out,
+            sizes=self.sizes[nodes],
+        )
         return out
 
     def statistic(self, nodes: Ints, statistic: Statistic, w: Array) -> Floats:
@@ -414,10 +450,10 @@ class Store:
                 shape=(last - first, self.n_features),
             )
         else:
-            rows = _read_only(self.rows[first:last])
+            rows = read_only(self.rows[first:last])
         return Records(
             rows,
-            _read_only(self.labels[first:last]),
+            read_only(self.labels[first:last]),
             self.n_outputs,
             self.loss.kind,
             lambda model: self.scores(first, last, model),
@@ -443,16 +479,25 @@ class Store:
         keeps = sparse and matrix.ndim == 1
         rows: Any
         if keeps:
-            rows = self._scaled_sparse(nodes, _read_only(matrix), norm)
+            rows = self._scaled_sparse(nodes, read_only(matrix), norm)
         else:
             map_rows = self._mapping_kernels.mapped_rows
             if matrix.ndim == 1:
                 map_rows = self._mapping_kernels.scaled_rows
             rows = np.empty((int(offsets[-1]), columns), np.float32 if single else np.float64)
-            with kernel_threads(self.elements(nodes) * (1 if matrix.ndim == 1 else columns)):
-                map_rows(
-                    self.kernel_rows, first, last, offsets[:-1], _read_only(matrix), norm, rows
-                )
+            in_parts(
+                map_rows,
+                len(nodes),
+                self.elements(nodes) * (1 if matrix.ndim == 1 else columns),
+                self.kernel_rows,
+                first,
+                last,
+                offsets[:-1],
+                read_only(matrix),
+                norm,
+                rows,
+                sizes=last - first,
+            )
         taken = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
         self.count_reads(nodes)
         other = (SparseStore if keeps else DenseStore)(
@@ -480,10 +525,18 @@ class Store:
         taken = np.concatenate([indices[span] for span in spans])
         ends = np.concatenate([[0], np.cumsum(np.diff(indptr)[records])]).astype(np.int64)
         out = np.empty(len(taken), data.dtype)
-        with kernel_threads(len(taken)):
-            self._mapping_kernels.scaled_sparse_rows(
-                _read_only(data), taken, ends, indptr[records], weights, norm, out
-            )
+        in_parts(
+            self._mapping_kernels.scaled_sparse_rows,
+            len(records),
+            len(taken),
+            read_only(data),
+            taken,
+            ends,
+            indptr[records],
+            weights,
+            norm,
+            out,
+        )
         return out, taken, ends
 
     def argmin(
@@ -550,10 +603,20 @@ class Store:
         place = np.cumsum(last - first) - (last - first)
         begin = place[start[:-1]]
         scores = np.empty((int(self.sizes[nodes].sum()), self.n_outputs))
-        with kernel_threads(self.elements(nodes)):
-            self._kernels.margins(
-                self.kernel_rows, owner, first, last, place, w, self.n_outputs, scores
-            )
+        in_parts(
+            self._kernels.margins,
+            len(owner),
+            self.elements(nodes),
+            self.kernel_rows,
+            owner,
+            first,
+            last,
+            place,
+            w,
+            self.n_outputs,
+            scores,
+            sizes=last - first,
+        )
         within = np.arange(len(scores)) - np.repeat(begin, self.sizes[nodes])
         return (
             scores,
@@ -567,17 +630,19 @@ class Store:
         out = np.empty((last - first, self.n_outputs))
         tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
         cuts = first + np.arange(tasks + 1) * len(out) // tasks
-        with kernel_threads(len(out) * self._width * self.n_outputs):
-            self._kernels.margins(
-                self.kernel_rows,
-                np.zeros(tasks, np.int64),
-                cuts[:-1],
-                cuts[1:],
-                cuts[:-1] - first,
-                np.ascontiguousarray(model, np.float64)[None],
-                self.n_outputs,
-                out,
-            )
+        in_parts(
+            self._kernels.margins,
+            tasks,
+            len(out) * self._width * self.n_outputs,
+            self.kernel_rows,
+            np.zeros(tasks, np.int64),
+            cuts[:-1],
+            cuts[1:],
+            cuts[:-1] - first,
+            np.ascontiguousarray(model, np.float64)[None],
+            self.n_outputs,
+            out,
+        )
         return out
 
     def losses(self, nodes: Ints, w: Array) -> Floats:
@@ -614,17 +679,21 @@ class Store:
         factor: Array,
         clip_norm: float | None,
         regularised: bool,
+        count: float,
     ) -> Array:
+        """count: of the records that are read."""
         owner, first, last, start, records, base = tasks
         l1, l2 = self._penalties(regularised)
         clip = math.inf if clip_norm is None else float(clip_norm)
         norms = _NO_NORMS if clip_norm is None else self.norms
-        out = np.empty_like(w)
-        # One task per row: it may add up in the result itself
-        alone = len(owner) == len(w) and w.dtype == np.float64
-        partial = out if alone else np.empty((len(owner), self.dim))
-        with kernel_threads(int((last - first).sum()) * self._width):
-            self._kernels.gradients(
+        out = new_rows(w.shape, w.dtype)
+        several = len(owner) > len(w)
+
+        def run(owner: Ints, count: int, work: int, sizes: Ints | None) -> None:
+            in_parts(
+                self._kernels.gradients,
+                count,
+                work,
                 self.kernel_rows,
                 self.labels,
                 self.kernel_weights,
@@ -636,47 +705,24 @@ class Store:
                 records,
                 base,
                 w,
-                self.n_outputs,
+                self.kernel_classes,
                 self.loss.code,
                 self.loss.numbers,
                 clip,
                 factor,
                 l1,
                 l2,
+                self._adds_in_single and w.dtype == np.float32,
                 partial,
                 out,
+                sizes=sizes,
             )
-        return self._with_weights(out, w, regularised)
 
-    def _few_gradients(
-        self,
-        w: Array,
-        samples: tuple[Ints, ...],
-        factor: Array,
-        clip_norm: float | None,
-        regularised: bool,
-    ) -> Array:
-        """The same for small samples (nodes, offsets, indptr, records): no threads, and no table of
-        partial sums."""
-        l1, l2 = self._penalties(regularised)
-        out = np.empty_like(w)
-        fault = self._kernels.few_gradients(
-            self.kernel_rows,
-            self.labels,
-            self.kernel_weights,
-            _NO_NORMS if clip_norm is None else self.norms,
-            *samples,
-            w,
-            self.n_outputs,
-            self.loss.code,
-            self.loss.numbers,
-            math.inf if clip_norm is None else float(clip_norm),
-            factor,
-            l1,
-            l2,
-            out,
-        )
-        self._refuse_sample(fault, len(w))
+        partial = np.empty((len(owner) if several else 0, self.dim))
+        work = int(count) * self._width
+        run(owner, len(owner), work, None if work < PARALLEL_ELEMENTS else last - first)
+        if several:
+            run(_NO_RECORDS, len(w), partial.size, None)
         return self._with_weights(out, w, regularised)
 
     def _penalties(self, regularised: bool) -> tuple[float, float]:
@@ -704,8 +750,31 @@ class Store:
         last = self.offsets[nodes][owner] + (number + 1) * size // counts[owner]
         return owner, first, last, start
 
+    def _part(self, nodes: Ints) -> _Part:
+        """What gradients of these nodes need besides the models; kept for the next round, which
+        asks with the same array, if nobody can change it."""
+        if self._last_part is not None and self._last_part.asked is nodes:
+            return self._last_part
+        at = self._positions(nodes)
+        owner, first, last, start = self._tasks(at)
+        part = _Part(
+            nodes,
+            at,
+            (owner, first, last, start, _NO_RECORDS, at),
+            self.loss_scale / self.divisors[at],
+            first if self._one_task_each else self.offsets[at],
+            start if self._one_task_each else np.arange(len(at) + 1),
+            float(self.sizes[at].sum()),
+        )
+        if not nodes.flags.writeable:
+            self._last_part = part
+        return part
+
     def _checked(self, nodes: Ints, w: Array) -> tuple[Ints, Array]:
-        nodes = np.ascontiguousarray(nodes, dtype=np.int64)
+        nodes = self._positions(nodes)
+        return nodes, self._models(nodes, w)
+
+    def _models(self, nodes: Ints, w: Array) -> Array:
         w = np.ascontiguousarray(w)
         if w.dtype not in (np.float32, np.float64):
             w = w.astype(np.float64)
@@ -713,7 +782,7 @@ class Store:
             raise InputError(
                 f"w must have shape ({len(nodes)}, {self.dim}), one row per node, not {w.shape}."
             )
-        return self._positions(nodes), w
+        return w
 
     def _positions(self, nodes: Ints) -> Ints:
         nodes = np.ascontiguousarray(nodes, dtype=np.int64)
@@ -766,7 +835,12 @@ class SparseStore(Store):
     costs by its non-zeros."""
 
     def _row_elements(self) -> int:
-        return 1 + len(self.rows[0]) // max(1, len(self.labels))
+        return self.row_elements_of(len(self.rows[0]), len(self.labels))
+
+    @staticmethod
+    def row_elements_of(filled: int, records: int) -> int:
+        """About how many numbers a row takes, by those of the whole table."""
+        return 1 + filled // max(1, records)
 
     def _square_norms(self) -> Floats:
         from tacenda.problem.validate.rows import square_norms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class NetworkDrawing:
     """
 
     label: str
-    labels: list[str]
+    labels: Sequence[Any]
     edges: Array
     positions: Array | None
     sizes: Array
@@ -113,7 +114,7 @@ def drawing(folder: Folder, group: Group | None = None) -> NetworkDrawing:
     positions = layout(n, edges, str(graph.get("name", ""))) if drawn else None
     return NetworkDrawing(
         chosen.label,
-        [str(x) for x in graph["labels"]],
+        graph["labels"],
         edges,
         positions,
         np.asarray(problem["sizes"], float),
@@ -173,7 +174,7 @@ def node_table(net: NetworkDrawing) -> TextTable:
         if net.n <= MOST_LISTED
         else np.argsort(net.sizes, kind="stable")[:MOST_LISTED]
     )
-    rows = [[net.labels[k], *(show(values[k]) for values, show in numeric)] for k in shown]
+    rows = [[str(net.labels[k]), *(show(values[k]) for values, show in numeric)] for k in shown]
     sort = [[int(k), *(float(values[k]) for values, _ in numeric)] for k in shown]
     caption = f"Nodes of {net.label}"
     if net.n > MOST_LISTED:

@@ -123,7 +123,7 @@ def network_figure(net: NetworkDrawing) -> Spec:
         f"{numbers.size(net.edge_bytes)}"
     )
     between = [
-        f"{html.escape(net.labels[a])} – {html.escape(net.labels[b])}<br>{traffic}"
+        f"{html.escape(str(net.labels[a]))} – {html.escape(str(net.labels[b]))}<br>{traffic}"
         for a, b in net.edges
     ]
     hidden = {"visible": False, "range": [-0.06, 1.06]}

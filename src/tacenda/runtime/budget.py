@@ -21,7 +21,7 @@ from tacenda.errors import InputError, LeakError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of
+from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of, same_numbers
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
@@ -191,9 +191,7 @@ def calibrate(spec: RunSpec) -> Calibration:
         if not math.isinf(ratio):
             shares = _rounded_up(shares)
     own = (algorithm.node_kinds(topology.n), privacy.node_kinds(topology.n))
-    traits = np.column_stack([facts.sizes, topology.degrees, hub, target, shares, *own])
-    _, first, kind = np.unique(traits, axis=0, return_index=True, return_inverse=True)
-    kind = kind.reshape(-1)
+    first, kind = kinds_of([facts.sizes, topology.degrees, hub, target, shares, *own])
     weights = weights_of_nodes(spec.weights, first)
     sites = rehearse(spec, first)
     masked = _check_masked(algorithm, sites)
@@ -223,6 +221,20 @@ def calibrate(spec: RunSpec) -> Calibration:
             plan = replace(plan, grid=masked_grid(plan, sites, topology.n, sizes))
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
     return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
+
+
+def kinds_of(traits: Sequence[Array]) -> tuple[Array, Array]:
+    """(the first node of each kind, each node's kind) where nodes equal in all traits, (n,) or
+    (n, k) each, are of one kind; kinds in the order of their traits."""
+    kind = np.zeros(len(traits[0]), np.int64)
+    for trait in traits:
+        for column in trait.reshape(len(kind), -1).T:
+            if np.all(column == column[0]):
+                continue  # most of them: what is the same for all takes no sorting
+            values, place = np.unique(column, return_inverse=True)
+            # As numbers from 0, so that they never grow beyond the square of n
+            kind = np.unique(kind * len(values) + place.reshape(-1), return_inverse=True)[1]
+    return np.unique(kind, return_index=True)[1], kind
 
 
 def _check_masked(algorithm: Algorithm, sites: Sites) -> bool:
@@ -307,7 +319,7 @@ def _solved_scale(
     if all(issubclass(charge.kind, GAUSSIANS) for charge, _ in unit):
         mu = np.sqrt(
             sum(
-                count * _mu(charge) ** 2 * (members**2 if "mu" in charge.parameters else members)
+                count * _mu(charge) ** 2 * (members**2 if "mu" in charge.entries else members)
                 for charge, count in unit
             )
         )
@@ -318,9 +330,7 @@ def _solved_scale(
 
 def _mu(charge: Charge) -> Array:
     return (
-        charge.parameters["mu"]
-        if "mu" in charge.parameters
-        else 1 / charge.parameters["noise_multiplier"]
+        charge.entries["mu"] if "mu" in charge.entries else 1 / charge.entries["noise_multiplier"]
     )
 
 
@@ -337,7 +347,7 @@ def _solved_by_kind(
     named = [
         (name, _rounded(np.asarray(v, float)))
         for charge, _ in unit
-        for name, v in charge.parameters.items()
+        for name, v in charge.entries.items()
     ]
     signature = np.column_stack([values for _, values in named] + [target])
     _, first, kind = np.unique(signature, axis=0, return_index=True, return_inverse=True)
@@ -402,20 +412,18 @@ def _rounded_up(leverages: Array) -> Array:
 def _alike(a: Site, b: Site) -> bool:
     if (a.noise, a.relative_std) != (b.noise, b.relative_std):
         return False
-    if a.weight is not b.weight and not np.array_equal(a.weight, b.weight):
+    if isinstance(a.weight, float) and isinstance(b.weight, float):
+        if a.weight != b.weight:
+            return False
+    elif not np.array_equal(a.weight, b.weight):
         return False
     if a.objective is not None and b.objective is not None:
         same = np.array_equal(a.objective.slope, b.objective.slope)
         return same and np.array_equal(a.objective.convexity, b.objective.convexity)
-    bounds_alike = a.sensitivity is b.sensitivity or np.array_equal(
-        np.asarray(a.sensitivity), np.asarray(b.sensitivity)
-    )
-    return bounds_alike and _same_sample(a.sample, b.sample)
+    return same_numbers(a.sensitivity, b.sensitivity) and _same_sample(a.sample, b.sample)
 
 
 def _same_sample(a: Sample | None, b: Sample | None) -> bool:
     if a is None or b is None:
         return a is b
-    return a.kind == b.kind and (
-        a.rate is b.rate or np.array_equal(np.asarray(a.rate), np.asarray(b.rate))
-    )
+    return a.kind == b.kind and same_numbers(a.rate, b.rate)

@@ -126,18 +126,25 @@ def read(path: Path, identity: dict[str, Any]) -> Saved:
 def plain_charges(charges: Charges, arrays: dict[str, Array], name: str) -> list[dict[str, Any]]:
     """Charges as plain values; their parameters go into `arrays`."""
     rows = []
+    shared = charges.nodes
+    if shared is not None:
+        arrays[f"{name}.nodes"] = shared
     for k, (charge, count) in enumerate(charges):
-        for key, values in charge.parameters.items():
-            arrays[f"{name}.{k}.{key}"] = np.asarray(values, float)
-        rows.append({"kind": charge.kind.kind, "count": count, "keys": list(charge.parameters)})
+        values = charge.parameters if shared is None else charge.entries
+        for key, numbers in values.items():
+            arrays[f"{name}.{k}.{key}"] = np.asarray(numbers, float)
+        rows.append({"kind": charge.kind.kind, "count": count, "keys": list(values)})
     return rows
 
 
 def charges_from(rows: list[dict[str, Any]], arrays: dict[str, Array], name: str) -> Charges:
     """The inverse of `plain_charges`."""
+    nodes = arrays.get(f"{name}.nodes")
     return Charges(
         (
-            Charge(KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}),
+            Charge(
+                KINDS[row["kind"]], {key: arrays[f"{name}.{k}.{key}"] for key in row["keys"]}, nodes
+            ),
             row["count"],
         )
         for k, row in enumerate(rows)

@@ -16,6 +16,7 @@ from tacenda._types import Array
 from tacenda.errors import StateError
 from tacenda.privacy.secrets.noise_plan import NoisePlan
 from tacenda.problem.queries import Answers
+from tacenda.rows import new_rows
 from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.spec import RunSpec
 
@@ -95,7 +96,8 @@ class Host:
         """(b, d) what each node would answer now, by the run's rule."""
         if self._sum is None or self._weight == 0:
             return self.last()
-        return np.asarray(self._sum / self._sum.dtype.type(self._weight))
+        out = new_rows(self._sum.shape, self._sum.dtype)
+        return np.divide(self._sum, self._sum.dtype.type(self._weight), out=out)
 
     def last(self) -> Array:
         """(b, d) each node's newest released model."""

@@ -1,8 +1,7 @@
 """Compiled passes over released rows (b, d): weighted sums over neighbours, running averages.
 
 Each entry is computed by the same operations in the same order as NumPy and SciPy would (no fused
-multiply-add), so that nothing depends on which of them does it. One thread: a pass is far shorter
-than the start of a second one, except in the largest networks.
+multiply-add), so that nothing depends on which of them does it.
 """
 
 from __future__ import annotations
@@ -12,39 +11,80 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+from tacenda._arrays import flat_input, read_only
+from tacenda.threads import in_parts
+
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
 
 
-@njit(**OPTIONS)
 def weighted_sums(
     nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, halo: Any, out: Any
 ) -> None:
     """out[i] = sum over k of weights[k] row(columns[k]), k = indptr[i] .. indptr[i+1] - 1 in this
-    order, for i in `nodes`; out (b, d). The columns number [rows, halo]."""
-    zero, here = out.dtype.type(0), rows.shape[0]
-    for i in nodes:
+    order, for i in `nodes`; out (b, d). Without entries, weights are 1. The columns number [rows,
+    halo]; without a halo, the rows alone."""
+    work = len(columns) * out.shape[1] * len(nodes) // max(1, len(out))
+    matrix, rows = (indptr, columns, weights), read_only(rows)
+    if len(halo) == 0:
+        in_parts(_sums_here, len(nodes), work, nodes, *matrix, rows, out)
+    else:
+        in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
+
+
+@njit(**OPTIONS)
+def _sums_here(
+    begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
+) -> None:
+    """`weighted_sums` for nodes[begin : end], whose neighbours are all here."""
+    zero, one, plain = out.dtype.type(0), out.dtype.type(1), weights.shape[0] == 0
+    for n in range(begin, end):
+        i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
         if (last - first) % 2 == 1:
-            weight, at = weights[first], columns[first]
-            row = rows[at] if at < here else halo[at - here]
+            weight, row = one if plain else weights[first], rows[columns[first]]
             for j in range(mine.shape[0]):
                 mine[j] = zero + weight * row[j]  # as if it had begun at zero, where -0 becomes 0
         else:
-            mine[:] = 0
+            for j in range(mine.shape[0]):
+                mine[j] = zero
         for k in range(first + (last - first) % 2, last, 2):  # two rows a pass
-            weight, other = weights[k], weights[k + 1]
-            at, then = columns[k], columns[k + 1]
-            row = rows[at] if at < here else halo[at - here]
-            next_row = rows[then] if then < here else halo[then - here]
+            row, next_row = rows[columns[k]], rows[columns[k + 1]]
+            weight, other = one if plain else weights[k], one if plain else weights[k + 1]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
 
 @njit(**OPTIONS)
-def _add_weighted(total: Any, rows: Any, weight: Any) -> None:
-    for i in range(total.shape[0]):
-        for j in range(total.shape[1]):
-            total[i, j] += weight * rows[i, j]
+def _weighted_sums(
+    begin: int,
+    end: int,
+    nodes: Any,
+    indptr: Any,
+    columns: Any,
+    weights: Any,
+    rows: Any,
+    halo: Any,
+    out: Any,
+) -> None:
+    """The same where rows of other blocks are among the neighbours."""
+    zero, one, here = out.dtype.type(0), out.dtype.type(1), rows.shape[0]
+    plain = weights.shape[0] == 0
+    for n in range(begin, end):
+        i = nodes[n]
+        mine = out[i]
+        for j in range(mine.shape[0]):
+            mine[j] = zero
+        for k in range(indptr[i], indptr[i + 1]):
+            weight, at = one if plain else weights[k], columns[k]
+            row = rows[at] if at < here else halo[at - here]
+            for j in range(mine.shape[0]):
+                mine[j] = mine[j] + weight * row[j]
+
+
+@njit(**OPTIONS)
+def _add_weighted(begin: int, end: int, total: Any, rows: Any, weight: Any) -> None:
+    for k in range(begin, end):
+        total[k] += weight * rows[k]
 
 
 def add_weighted(total: Any, rows: Any, weight: float) -> None:
@@ -56,7 +96,8 @@ def add_weighted(total: Any, rows: Any, weight: float) -> None:
     ):
         total += rows if weight == 1 else np.multiply(weight, rows)
         return
-    _add_weighted(total, rows, total.dtype.type(weight))
+    flat, size = total.reshape(-1), total.size
+    in_parts(_add_weighted, size, size, flat, flat_input(rows), total.dtype.type(weight))
 
 
 @njit(**OPTIONS)
@@ -78,7 +119,8 @@ def branch_means(
             for j in range(len(total)):
                 total[j] += weight * row[j]
         for j in range(len(total)):
-            mine[j] = min(max(total[j] / sizes[i], -limit), limit)
+            mean = total[j] / sizes[i]
+            mine[j] = -limit if mean < -limit else (limit if mean > limit else mean)
 
 
 @njit(**OPTIONS)

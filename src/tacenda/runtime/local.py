@@ -48,6 +48,8 @@ class LocalHosts:
         several = ranks.size > 1
         blocks = [ranks.rank] if several else range(len(parts))
         self._parts = [parts[k] for k in blocks]  # of the blocks here
+        # Whether one block has all nodes: then nothing is picked out of anything
+        self._one = len(parts) == 1 and np.array_equal(parts[0], np.arange(spec.topology.n))
         # What an earlier run left there must not show
         self._store.restore_solver_state({"ridges": np.zeros(0)})
         self._meeting = InProcess() if len(self._parts) > 1 else None
@@ -71,14 +73,16 @@ class LocalHosts:
                 spec.facts.constants.radius,
             )
             found = spec.calibration
-            plan, reserved = (
-                (None, None)
-                if found is None
-                else (found.plan.rows(part), found.reserved.rows(part))
-            )
+            plan = None if found is None else found.plan
+            reserved = None if found is None else found.reserved
+            facts = spec.facts
+            if not self._one:
+                plan = None if plan is None else plan.rows(part)
+                reserved = None if reserved is None else reserved.rows(part)
+                facts = facts.rows(part)
             # Every block makes the same releases: one tells of them
             ledger = Ledger(reserved, witness if several or k == 0 else None)
-            own = (problem.store, held.sizes, part, spec.facts.rows(part), noise)
+            own = (problem.store, held.sizes, part, facts, noise)
             at = np.arange(len(part)) if several else part  # places in the store
             grid = None if plan is None else plan.grid
             queries = (
@@ -91,9 +95,8 @@ class LocalHosts:
             )
             self._networks.append(network)
             self._ledgers.append(ledger)
-            self._hosts.append(
-                Host(spec, part, queries, door, network, plan, start[part].astype(spec.row_type))
-            )
+            begin = (start if self._one else start[part]).astype(spec.row_type)
+            self._hosts.append(Host(spec, part, queries, door, network, plan, begin))
         self.agree()
 
     def step(self, turn: int) -> None:
@@ -171,19 +174,21 @@ class LocalHosts:
 
     def _sent(self, models: Array, tag: Tag, *, exact: bool = False) -> Array:
         def of(block: int) -> Array:
-            network, rows = self._networks[block], models[self._parts[block]]
+            network = self._networks[block]
+            rows = models if self._one else models[self._parts[block]]
             return network.average(rows, tag) if exact else network.mix(rows, tag, closing=True)
 
         return self._whole(self._each(of))
 
     def charges(self) -> Charges:
         """What was charged to each node; every block made the same releases in the same order."""
-        if (
-            self._ranks.size == 1
-            and len(self._parts) == 1
-            and np.array_equal(self._parts[0], np.arange(self._spec.topology.n))
-        ):
+        if self._one:
             return self._ledgers[0].charges
+        found = self._spec.calibration
+        if found is not None and all(
+            self._ranks.each(all(ledger.as_reserved for ledger in self._ledgers))
+        ):
+            return found.reserved.first(len(self._ledgers[0].charges))
         # Blocks may count as equal what others do not: the ends of all counts cut all of them
         ends = [np.cumsum([count for _, count in one.charges], dtype=int) for one in self._ledgers]
         cuts = np.unique(np.concatenate([e for some in self._ranks.each(ends) for e in some]))
@@ -239,7 +244,7 @@ class LocalHosts:
         n = self._spec.topology.n
         if self._ranks.size > 1:
             return self._held.gathered(rows[0])
-        if len(rows) == 1 and len(self._parts[0]) == n:
+        if self._one:
             return rows[0]
         whole = np.empty((n, *rows[0].shape[1:]), rows[0].dtype)
         for part, values in zip(self._parts, rows, strict=True):

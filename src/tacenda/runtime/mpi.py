@@ -265,6 +265,31 @@ class MPI(Ranks):
         whole[np.concatenate(parts)] = found
         return whole
 
+    def at_root(self, rows: Array) -> list[Array] | None:
+        """The rows of every rank, at the root alone.
+
+        Parameters
+        ----------
+        rows : ndarray
+            This rank's; all have rows of one shape and type, and each as many as it likes.
+
+        Returns
+        -------
+        list of ndarray or None
+            By rank; None on other ranks.
+        """
+        mine, byte = np.ascontiguousarray(rows), self._library.BYTE
+        counts = self._comm.gather(len(mine), root=0)
+        if counts is None:
+            self._comm.Gatherv([mine, byte], None, root=0)
+            return None
+        ends = ends_of(counts)
+        found = np.empty((int(ends[-1]), *mine.shape[1:]), mine.dtype)
+        bytes_at = ends * (found.nbytes // max(1, len(found)))
+        places = (np.diff(bytes_at).tolist(), bytes_at[:-1].tolist())
+        self._comm.Gatherv([mine, byte], [found, places, byte], root=0)
+        return [found[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
     def each(self, value: T) -> list[T]:
         """The value of every rank.
 

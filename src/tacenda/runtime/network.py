@@ -16,6 +16,7 @@ from tacenda.graph.topology import Topology
 from tacenda.graph.varying import Varying
 from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
+from tacenda.rows import new_rows
 from tacenda.runtime.branches import Branches
 from tacenda.runtime.transport import Overlapping, Tag, Transport
 
@@ -113,6 +114,8 @@ class Network:
         self._radius = radius
         self.reached_radius: int | None = None
         self.nodes = parts[me]
+        # Whether all nodes are here, in the graph's order
+        self._alone = bool(np.array_equal(self.nodes, np.arange(topology.n)))
         self._owner = np.empty(topology.n, np.int64)
         for block, part in enumerate(parts):
             self._owner[part] = block
@@ -127,16 +130,22 @@ class Network:
         }
         self._standing: dict[Any, _Places] = {}
         self._inner, self._border = self._sides(topology)
-        self._adjacency = self._local(
-            topology.indptr, topology.indices, np.ones(len(topology.indices))
-        )
         self._varying = None if isinstance(mixing, str) else mixing
-        kind: Any = mixing if isinstance(mixing, str) else mixing.weights
-        self._kind, self._mixing = kind, self._local(*topology.mixing(kind))
+        self._kind: Any = mixing if isinstance(mixing, str) else mixing.weights
         self._round: _Round | None = None
         from tacenda.runtime import kernels  # here: it loads the compiler
 
         self._kernels = kernels
+
+    @cached_property
+    def _adjacency(self) -> Matrix:
+        """Ones on the edges, which are not written out."""
+        return self._local(self._topology.indptr, self._topology.indices, None)
+
+    @cached_property
+    def _mixing(self) -> Matrix:
+        """Our rows of W, where all edges are active."""
+        return self._local(*self._topology.mixing(self._kind))
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
@@ -243,6 +252,8 @@ class Network:
     def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
         """For every other block that we border: which of our rows it needs, and which positions it
         sends to us."""
+        if self._alone:
+            return {}
         position = np.full(topology.n, -1, np.int64)
         position[self.nodes] = np.arange(len(self.nodes))
         halo = {}
@@ -255,6 +266,8 @@ class Network:
 
     def _sides(self, topology: Topology) -> tuple[Array, Array]:
         """Our nodes whose neighbours are all here, and the others, as rows."""
+        if self._alone:
+            return np.arange(topology.n), np.empty(0, np.int64)
         owner = np.repeat(self._owner, topology.degrees)
         away = np.zeros(topology.n, bool)
         away[
@@ -265,9 +278,13 @@ class Network:
         away = away[self.nodes]
         return np.flatnonzero(~away), np.flatnonzero(away)
 
-    def _local(self, indptr: Array, indices: Array, weights: Array) -> Matrix:
+    def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
+        none = np.empty(0, self._dtype)
+        if self._alone:
+            narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
+            return indptr, narrow, none if weights is None else weights.astype(self._dtype)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -277,7 +294,8 @@ class Network:
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
+        narrow = column[indices[chosen]].astype(np.int32 if start < 1 << 31 else np.int64)
+        return starts, narrow, none if weights is None else weights[chosen].astype(self._dtype)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
@@ -286,7 +304,7 @@ class Network:
         rows, all of weight 0, are zeros. Nodes whose neighbours are all here are summed up while
         the rows of the others are on their way."""
         rows, add_up = np.ascontiguousarray(shared), self._kernels.weighted_sums
-        out = np.empty(rows.shape, rows.dtype)
+        out = new_rows(rows.shape, rows.dtype)
         if not self._halo:
             add_up(self._inner, *matrix, rows, rows[:0], out)
             return out

@@ -16,9 +16,12 @@ from tacenda.privacy.statement import Statement
 from tacenda.runtime.history import History
 from tacenda.words import counted
 
-FORMAT = "tacenda-result-1"
+FORMAT = "tacenda-result-2"
+EARLIER = "tacenda-result-1"  # had no arrays in its settings
 NOISE_STD = "noise_std"
 RELEASED = "released."  # before the names of what is no model
+SETTINGS = "settings"  # before the names of arrays in the settings
+TENSOR, RANGE = "$tensor", "$range"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class RunResult:
     privacy : Statement or None
         What was really guaranteed; None for a run without noise.
     settings : dict
-        Plain values: algorithm, problem, graph, rounds, seed, versions.
+        Plain values: algorithm, problem, graph, rounds, seed, versions; sizes and edges as arrays.
     warnings : list of str
         What the run warned of.
     seconds : float
@@ -111,9 +114,10 @@ class RunResult:
         """
         from safetensors.numpy import save
 
+        arrays: dict[str, Array] = {}
         about = {
             "format": FORMAT,
-            "settings": self.settings,
+            "settings": _set_aside(self.settings, SETTINGS, arrays),
             "history": self.history.rows,
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
             "warnings": self.warnings,
@@ -124,6 +128,7 @@ class RunResult:
         tensors = {
             "models": np.ascontiguousarray(self.models),
             "last": np.ascontiguousarray(self.last),
+            **arrays,
             **{f"{RELEASED}{k}": np.ascontiguousarray(v) for k, v in self.released.items()},
         }
         if self.noise_std is not None:
@@ -188,7 +193,7 @@ def load(path: str | Path) -> RunResult:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError) as damaged:
         raise StateError(f"{path} is not a readable result file: {damaged}.") from None
-    if about.get("format") != FORMAT:
+    if about.get("format") not in (FORMAT, EARLIER):
         raise StateError(
             f"{path} is not a result of this program (format {about.get('format')!r}, "
             f"not {FORMAT!r})."
@@ -199,7 +204,7 @@ def load(path: str | Path) -> RunResult:
         tensors["last"],
         History(about["history"]),
         privacy,
-        about["settings"],
+        _put_back(about["settings"], tensors),
         about["warnings"],
         about["seconds"],
         about["messages"],
@@ -211,3 +216,25 @@ def load(path: str | Path) -> RunResult:
         },
         tensors.get(NOISE_STD),
     )
+
+
+def _set_aside(value: Any, path: str, arrays: dict[str, Array]) -> Any:
+    """A plain value whose arrays were moved to `arrays`: a file holds a million edges as numbers,
+    not as text."""
+    if isinstance(value, dict):
+        return {k: _set_aside(v, f"{path}.{k}", arrays) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        arrays[path] = np.ascontiguousarray(value)
+        return {TENSOR: path}
+    return {RANGE: len(value)} if isinstance(value, range) else value
+
+
+def _put_back(value: Any, tensors: dict[str, Array]) -> Any:
+    """The inverse of `_set_aside`."""
+    if not isinstance(value, dict):
+        return value
+    if TENSOR in value:
+        return tensors[value[TENSOR]]
+    if RANGE in value:
+        return range(value[RANGE])
+    return {k: _put_back(v, tensors) for k, v in value.items()}

@@ -202,7 +202,7 @@ class RunSpec:
             "hides a record"
         ] * means
         std = noise / n if means else np.concatenate([np.full(c, row.max()) for row, c in rows])
-        began = 0.0 if start is None else float(np.abs(start).max(initial=0.0))
+        began = 0.0 if start is None else float(max(start.max(), -start.min()))
         if descent is not None and len(noise) == self.rounds:
             unit = s.min() / n if means else s.min() / math.sqrt(n)
             lost = self._rounding(descent, self._reach(descent, std, began)) / unit
@@ -254,7 +254,7 @@ class RunSpec:
         parts = {
             "algorithm": self.algorithm,
             "privacy": self.privacy,
-            "graph": (graph.n, [str(label) for label in graph.labels], graph.edges),
+            "graph": (graph.n, graph.plain_labels(), graph.edges),
             "mixing": mixing_to_plain(self.mixing),
             "problem": (self.to_plain()["problem"], k.loss, k.regulariser),
             "output": self.output,
@@ -269,7 +269,8 @@ class RunSpec:
         return {} if k * q == 1 else {"records_per_person": k, "members_per_person": q}
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values that describe the run; the sizes are the public ones."""
+        """Plain values that describe the run, and arrays of what there is one of for each node or
+        edge; the sizes are the public ones."""
         k, t = self.facts.constants, self.topology
         return {
             "algorithm": self.algorithm.to_plain(),
@@ -277,12 +278,7 @@ class RunSpec:
             "output": self.output,
             "finish_mixing": self.finish_mixing,
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
-            "graph": {
-                "name": t.name,
-                "n": t.n,
-                "labels": [str(x) for x in t.labels],
-                "edges": t.edges.tolist(),
-            },
+            "graph": {"name": t.name, "n": t.n, "labels": t.plain_labels(), "edges": t.edges},
             "mixing": mixing_to_plain(self.mixing),
             "solver_tolerance": self.facts.tolerance,
             "problem": {
@@ -295,7 +291,7 @@ class RunSpec:
                 "radius": k.radius,
                 "loss_options": _options(k.loss, self.facts.dim),
                 "regulariser_options": _options(k.regulariser, self.facts.dim),
-                "sizes": [int(s) for s in self.facts.sizes],
+                "sizes": self.facts.sizes.astype(np.int64),
                 "n_features": self.facts.dim // k.n_outputs,
                 "n_outputs": k.n_outputs,
                 **self._persons(),

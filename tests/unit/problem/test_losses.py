@@ -209,9 +209,7 @@ def test_names():
 
 
 def test_at_a_kink_the_element_that_is_promised_is_taken():
-    """0 of the subgradients, 0 of the generalised second derivatives; by NumPy and compiled."""
-    from tacenda.problem.kernels import rows as kernels_rows
-
+    """0 of the subgradients, 0 of the generalised second derivatives."""
     at = {
         losses.Hinge(): [(1.0, 1.0, 0.0, None), (-1.0, -1.0, 0.0, None)],
         losses.AbsoluteDeviation(): [(2.5, 2.5, 0.0, None)],
@@ -223,10 +221,8 @@ def test_at_a_kink_the_element_that_is_promised_is_taken():
     for loss, points in at.items():
         for s, y, slope, second in points:
             assert loss.derivative(np.array(s), np.array(y)) == slope
-            assert kernels_rows.slope_of(loss.code, loss.numbers, s, y) == slope
             if second is not None:
                 assert loss.second(np.array(s), np.array(y)) == second
-                assert kernels_rows.curvature_of(loss.code, loss.numbers, s, y) == second
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])

@@ -12,6 +12,7 @@ from scipy import sparse
 
 import tacenda as tc
 from support import shards
+from tacenda import threads
 from tacenda.errors import InputError, TacendaError, UnsupportedError
 from tacenda.problem import problem as problem_module
 from tacenda.problem import store as store_module
@@ -25,7 +26,8 @@ CLASSES: Any = {"binary": ("no", "yes"), "classes": (0, 1, 2), "regression": Non
 def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "cut":
         monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 9)
-        monkeypatch.setattr(store_module, "is_small", lambda elements: False)
+        monkeypatch.setattr(threads, "PARALLEL_ELEMENTS", 1)
+        monkeypatch.setattr(threads, "_cores", lambda: 3)
         monkeypatch.setattr(problem_module, "_CHUNK_SCORES", 10)
         monkeypatch.setattr(problem_module, "_CHUNK_RECORDS", 8)
 

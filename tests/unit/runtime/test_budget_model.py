@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacenda as tc
@@ -18,7 +18,7 @@ from tacenda.privacy.accounting.judge import judge
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime import budget
-from tacenda.runtime.budget import Notebook, Silence, calibrate, rehearse
+from tacenda.runtime.budget import Notebook, Silence, calibrate, kinds_of, rehearse
 from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
@@ -175,3 +175,16 @@ def test_a_published_plan_carries_its_claim() -> None:
     first, count = next(iter(found.reserved))
     np.testing.assert_allclose(first.parameters["noise_multiplier"], np.full(5, z))
     assert count == 2 * ROUNDS
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 4), st.integers(0, 2**31))
+def test_kinds_are_those_of_whole_rows(n: int, count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    traits = [rng.integers(0, 3, n).astype(float) for _ in range(1 + count)]
+    traits += [np.ones(n), rng.integers(0, 2, (n, 2)).astype(float), np.empty((n, 0))]
+    _, first, kind = np.unique(
+        np.column_stack(traits), axis=0, return_index=True, return_inverse=True
+    )
+    found = kinds_of(traits)
+    assert np.array_equal(found[0], first) and np.array_equal(found[1], kind.reshape(-1))

@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 
 import tacenda as tc
 from support import make_block, problem
+from tacenda import threads
 from tacenda.errors import BudgetError, InputError, LeakError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.noise import sources as noise
 from tacenda.privacy.secrets.bounded import fixed_sensitivity, seal
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger
 from tacenda.problem import problem as problem_module
-from tacenda.problem import store as store_module
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.runtime import kernels
 from tacenda.runtime.held import Held
@@ -54,6 +54,7 @@ def test_samples_without_threads_give_the_same_bits(
     clip: float | None,
     sizes: tuple[int, ...],
 ) -> None:
+    monkeypatch.setattr(threads, "_cores", lambda: 3)
     store = data(dtype, sparse, loss).store
     rng, nodes = np.random.default_rng(2), np.arange(NODES)[::-1].copy()
     w = rng.normal(size=(NODES, store.dim)).astype(dtype)
@@ -61,8 +62,8 @@ def test_samples_without_threads_give_the_same_bits(
     records = np.concatenate([rng.permutation(80)[:k] for k in sizes])
     for divisor, regularised in ((np.ones(NODES), False), (np.arange(1.0, NODES + 1), True)):
         found = []
-        for small in (True, False):
-            monkeypatch.setattr(store_module, "is_small", lambda elements, small=small: small)
+        for least in (1 << 18, 1):
+            monkeypatch.setattr(threads, "PARALLEL_ELEMENTS", least)
             found.append(
                 store.batch_gradient(nodes, w, indptr, records, divisor, clip, regularised)
             )
@@ -74,7 +75,8 @@ def test_samples_outside_their_node_are_refused(
     monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
     store, two, w = data(np.float32).store, np.array([0, 1]), np.zeros((2, FEATURES), np.float32)
-    monkeypatch.setattr(store_module, "is_small", lambda elements: small)
+    monkeypatch.setattr(threads, "PARALLEL_ELEMENTS", 1 << 18 if small else 1)
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
     for indptr, records, words in (
         ([0, 1, 2], [79, 81], "within each node"),
         ([0, 1, 2], [80, 0], "within each node"),
@@ -92,13 +94,14 @@ def test_samples_outside_their_node_are_refused(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_noise_without_threads_is_the_same(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
+    monkeypatch.setattr(threads, "_cores", lambda: 3)
     rng = np.random.default_rng(3)
     core, offset = rng.normal(size=(5, 41)).astype(dtype), rng.normal(size=(5, 41)).astype(dtype)
     source, nodes, std = noise.SimulatedNoise(7), np.arange(5), rng.random(5)
     for parts in ((core, 1.0, None), (core, rng.normal(size=(5, 1)), offset)):
         found = []
-        for small in (True, False):
-            monkeypatch.setattr(noise, "is_small", lambda elements, small=small: small)
+        for least in (1 << 18, 1):
+            monkeypatch.setattr(threads, "PARALLEL_ELEMENTS", least)
             found.append(source.add_gaussian(nodes, 3, 1, parts, std))
         assert found[0].tobytes() == found[1].tobytes()
 

@@ -105,7 +105,7 @@ class KeyedNoise:
             return out if offset is None else out + offset
         self._accept("a value that is not on the integer lattice")
         released: Array = (
-            core * factor + noise_std[:, None] * aes_normal(core.shape, stream)
+            core * np.reshape(factor, (-1, 1)) + noise_std[:, None] * aes_normal(core.shape, stream)
         ).astype(core.dtype)
         # Last: a large one would round what noise has not covered
         return released if offset is None else released + offset

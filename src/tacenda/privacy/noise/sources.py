@@ -9,6 +9,7 @@ name also holds what is asked (`question`).
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from functools import cache
 from typing import Any, Protocol, Self
@@ -16,7 +17,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.threads import is_small, kernel_threads
+from tacenda.rows import new_rows
+from tacenda.threads import in_parts
+
+# How many normals are drawn in the time of opening a stream, and of one sampled record
+_OPENING, _PER_RECORD = 16, 4
 
 
 class NoiseSource(Protocol):
@@ -41,7 +46,7 @@ class NoiseSource(Protocol):
         noise_std: Array,
     ) -> Array:
         """factor * core + offset + noise_std * normal, a new (b, d) array;
-        parts = (core, factor, offset)."""
+        parts = (core, factor, offset), the factor a number or (b,)."""
         ...
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
@@ -122,29 +127,31 @@ class SimulatedNoise(ByPlace):
         noise_std: Array,
     ) -> Array:
         core, factor, offset = parts
+        column = np.asarray(factor, float).reshape(-1)
         if isinstance(factor, float):
             column = np.full(nodes.shape, factor)
-        else:
-            column = np.ascontiguousarray(
-                np.broadcast_to(np.asarray(factor, float).reshape(-1), nodes.shape)
-            )
         shift = np.empty((0, core.shape[1]), core.dtype) if offset is None else offset
-        out = np.empty_like(core)
-        if is_small(core.size):
-            _streams().release_normal_few(
-                self._key, nodes, turn, call, core, column, shift, noise_std, out
-            )
-            return out
-        with kernel_threads(core.size):
-            _streams().release_normal(
-                self._key, nodes, turn, call, core, column, shift, noise_std, out
-            )
+        out = new_rows(core.shape, core.dtype)
+        in_parts(
+            _streams().release_normal,
+            len(nodes),
+            core.size,
+            self._key,
+            nodes,
+            turn,
+            call,
+            core,
+            column,
+            shift,
+            noise_std,
+            out,
+        )
         return out
 
     def shared(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         out = np.empty((len(edges[0]) - 1, dim))
-        with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
-            _streams().edge_normals(self._key, *edges, turn, call, out)
+        kernel, work, degrees = _streams().edge_normals, dim * len(edges[1]), np.diff(edges[0])
+        in_parts(kernel, len(out), work, self._key, *edges, turn, call, out, sizes=degrees)
         return out
 
     def whole_gaussian(self, nodes: Array, turn: int, call: int, scale: Array, dim: int) -> Array:
@@ -156,24 +163,32 @@ class SimulatedNoise(ByPlace):
 
     def masks(self, edges: tuple[Array, Array, Array], turn: int, call: int, dim: int) -> Array:
         out = np.empty((len(edges[0]) - 1, dim), np.uint64)
-        with kernel_threads(out.size * (1 + len(edges[1]) // max(1, len(out)))):
-            _streams().edge_words(self._key, *edges, turn, call, out)
+        kernel, work, degrees = _streams().edge_words, dim * len(edges[1]), np.diff(edges[0])
+        in_parts(kernel, len(out), work, self._key, *edges, turn, call, out, sizes=degrees)
         return out
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         out = np.empty((len(nodes), dim))
-        with kernel_threads(out.size):
-            _streams().l2_laplace(self._key, nodes, turn, call, rate, out)
+        kernel = _streams().l2_laplace
+        in_parts(kernel, len(out), out.size, self._key, nodes, turn, call, rate, out)
         return out
 
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = _streams().poisson_records(
-            self._key, nodes, turn, call, sizes, rates
-        )
-        return found
+        name, indptr = (self._key, nodes, turn, call), np.zeros(len(nodes) + 1, np.int64)
+        kernel, records = _streams().poisson_records, np.empty(0, np.int64)
+        # As if all were like the first: it only decides on threads
+        work = len(nodes) * (_OPENING + _PER_RECORD * math.ceil(sizes[0] * rates[0]))
+        in_parts(kernel, len(nodes), work, *name, sizes, rates, indptr, records)
+        np.cumsum(indptr, out=indptr)
+        if indptr[-1] > 0:
+            records = np.empty(indptr[-1], np.int64)
+            in_parts(kernel, len(nodes), work, *name, sizes, rates, indptr, records)
+        return indptr, records
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = _streams().one_record(self._key, nodes, turn, call, sizes)
-        return found
+        records = np.empty(len(nodes), np.int64)
+        kernel, work = _streams().one_record, _OPENING * len(nodes)
+        in_parts(kernel, len(nodes), work, self._key, nodes, turn, call, sizes, records)
+        return np.arange(len(nodes) + 1), records

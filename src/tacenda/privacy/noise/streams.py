@@ -14,12 +14,17 @@ Statistical quality, not secrecy: these streams are for simulation. A real node 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import int64, njit, prange, uint64
+from numba import int64, njit, uint64
 
 # What a stream is used for, part of its name
-NORMAL, DIRECTION, RADIUS, RECORDS, EDGE, MASK = 1, 2, 3, 4, 5, 6
+NORMAL, DIRECTION, RADIUS, RECORDS, EDGE, MASK = (np.uint64(k) for k in range(1, 7))
+# Nothing is reordered or fused
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+# Of functions that only compiled code calls: no time goes into a way in from Python
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 
 _LAYERS = 256
 # right edge of the lowest box: the root that makes 256 layers of equal area fit
@@ -51,29 +56,14 @@ _SIGNED_WIDTH = np.concatenate([_WIDTH, -_WIDTH])
 _SIGNED_SURE = np.concatenate([_SURE, _SURE])
 
 
-@njit(cache=True, inline="always")
+@njit(**INNER)
 def _mix(x):  # type: ignore[no-untyped-def]
     x = (x ^ (x >> uint64(33))) * uint64(0xFF51AFD7ED558CCD)
     x = (x ^ (x >> uint64(33))) * uint64(0xC4CEB9FE1A85EC53)
     return x ^ (x >> uint64(33))
 
 
-@njit(cache=True)
-def open_stream(state, key, node, turn, call, purpose):  # type: ignore[no-untyped-def]
-    """Fill `state` (4 words) from the stream's name; `key` is two words made from the seed."""
-    for lane in range(3):
-        h = _mix(key[0] ^ (uint64(0x9E3779B97F4A7C15) * uint64(lane + 1)))
-        h = _mix(h ^ key[1])
-        h = _mix(h + uint64(0xD1342543DE82EF95) * uint64(node + 1))
-        h = _mix(h ^ (uint64(turn) + uint64(0x2545F4914F6CDD1D)))
-        h = _mix(h + (uint64(call) << uint64(8)) + uint64(purpose))
-        state[lane] = h
-    state[3] = uint64(1)
-    for _ in range(12):
-        next_word(state)
-
-
-@njit(cache=True, inline="always")
+@njit(**INNER)
 def next_word(s):  # type: ignore[no-untyped-def]
     """One step of SFC64."""
     out = s[0] + s[1] + s[3]
@@ -84,42 +74,48 @@ def next_word(s):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, inline="always")
+@njit(**INNER)
+def open_stream(state, key, node, turn, call, purpose):  # type: ignore[no-untyped-def]
+    """Fill `state` (4 words) from the stream's name; `key` is two words made from the seed."""
+    for lane in range(3):
+        h = _mix(key[0] ^ (uint64(0x9E3779B97F4A7C15) * uint64(lane + 1)))
+        h = _mix(h ^ key[1])
+        h = _mix(h + uint64(0xD1342543DE82EF95) * uint64(node + 1))
+        h = _mix(h ^ (uint64(turn) + uint64(0x2545F4914F6CDD1D)))
+        state[lane] = _mix(h + (uint64(call) << uint64(8)) + purpose)
+    state[3] = uint64(1)
+    for _ in range(12):
+        next_word(state)
+
+
+@njit(**INNER)
 def uniform(s):  # type: ignore[no-untyped-def]
     """A double strictly inside (0, 1)."""
     return (float(int64(next_word(s) >> uint64(12))) + 0.5) * 2.220446049250313e-16
 
 
-@njit(cache=True)
-def _edge_cases(s, layer, x):  # type: ignore[no-untyped-def]
-    """The rare part of the ziggurat: the tail, and the wedge of a layer;
-    answers (accepted, value)."""
-    if layer == uint64(_LAYERS - 1):
-        while True:
-            a = -math.log(uniform(s)) / _EDGE
-            if -2.0 * math.log(uniform(s)) > a * a:
-                return True, math.copysign(_EDGE + a, x)
-    low, high = _HEIGHT[layer + uint64(1)], _HEIGHT[layer]
-    return low + uniform(s) * (high - low) < math.exp(-0.5 * x * x), x
-
-
-@njit(cache=True)
+@njit(**INNER)
 def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
-    """The normal that begins with `word`, which one draw in eighty leaves open; words after it come
-    from the stream."""
+    """The normal that begins with `word`, which one draw in eighty leaves open: in the tail, or in
+    the wedge of a layer; words after it come from the stream."""
     while True:
         layer = word & uint64(0xFF)
         step = int64(word >> uint64(12))
         x = float(step) * _SIGNED_WIDTH[word & uint64(0x1FF)]
         if step < _SURE[layer]:
             return x
-        accepted, value = _edge_cases(s, layer, x)
-        if accepted:
-            return value
+        if layer == uint64(_LAYERS - 1):
+            while True:
+                a = -math.log(uniform(s)) / _EDGE
+                if -2.0 * math.log(uniform(s)) > a * a:
+                    return math.copysign(_EDGE + a, x)
+        low, high = _HEIGHT[layer + uint64(1)], _HEIGHT[layer]
+        if low + uniform(s) * (high - low) < math.exp(-0.5 * x * x):
+            return x
         word = next_word(s)
 
 
-@njit(cache=True)
+@njit(**INNER)
 def fill_normal(s, row):  # type: ignore[no-untyped-def]
     """Standard normals into `row`. The state lives in registers here: writing it back at each draw
     costs half the time."""
@@ -140,7 +136,7 @@ def fill_normal(s, row):  # type: ignore[no-untyped-def]
     s[0], s[1], s[2], s[3] = a, b, c, count
 
 
-@njit(cache=True)
+@njit(**INNER)
 def gamma(s, shape):  # type: ignore[no-untyped-def]
     """A Gamma(shape, 1) variate for shape >= 1 (Marsaglia and Tsang)."""
     d = shape - 1.0 / 3.0
@@ -154,126 +150,110 @@ def gamma(s, shape):  # type: ignore[no-untyped-def]
             return d * v
 
 
-@njit(cache=True)
-def _release_row(i, key, node, turn, call, core, f, offset, s, out):  # type: ignore[no-untyped-def]
-    state = np.empty(4, np.uint64)
-    open_stream(state, key, node, turn, call, NORMAL)
-    fill_normal(state, out[i])
-    if offset.shape[0] > 0:
-        for j in range(out.shape[1]):
-            out[i, j] = out[i, j] * s + f * core[i, j] + offset[i, j]
-    else:
-        for j in range(out.shape[1]):
-            out[i, j] = out[i, j] * s + f * core[i, j]
+# What follows takes a range of rows, first .. last - 1, of nodes (b,) and of out (b, d).
 
 
-@njit(parallel=True, cache=True)
+@njit(**OPTIONS)
 def release_normal(  # type: ignore[no-untyped-def]
-    key, nodes, turn, call, core, factor, offset, std, out
+    first, last, key, nodes, turn, call, core, factor, offset, std, out
 ):
     """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may
     have no rows."""
-    for i in prange(nodes.shape[0]):
-        _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
+    state = np.empty(4, np.uint64)
+    for i in range(first, last):
+        row, mine, f, s = out[i], core[i], factor[i], std[i]
+        open_stream(state, key, nodes[i], turn, call, NORMAL)
+        fill_normal(state, row)
+        if offset.shape[0] > 0:
+            add = offset[i]
+            for j in range(row.shape[0]):
+                row[j] = row[j] * s + f * mine[j] + add[j]
+        else:
+            for j in range(row.shape[0]):
+                row[j] = row[j] * s + f * mine[j]
 
 
-@njit(cache=True, nogil=True)
-def release_normal_few(  # type: ignore[no-untyped-def]
-    key, nodes, turn, call, core, factor, offset, std, out
+@njit(**OPTIONS)
+def edge_normals(  # type: ignore[no-untyped-def]
+    first, last, key, indptr, edges, signs, turn, call, out
 ):
-    """The same bits without threads,
-    whose mere start costs more than a small block's noise saves."""
-    for i in range(nodes.shape[0]):
-        _release_row(i, key, nodes[i], turn, call, core, factor[i], offset, std[i], out)
-
-
-@njit(parallel=True, cache=True)
-def edge_normals(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
     """out[i] = sum over the edges of row i of sign * (the edge's normals);
     both ends draw the same stream."""
-    d = out.shape[1]
-    for i in prange(out.shape[0]):
-        state, row = np.empty(4, np.uint64), np.empty(d)
-        out[i] = 0.0
+    state, row = np.empty(4, np.uint64), np.empty(out.shape[1])
+    for i in range(first, last):
+        total = out[i]
+        total[:] = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             open_stream(state, key, edges[k], turn, call, EDGE)
             fill_normal(state, row)
-            for j in range(d):
-                out[i, j] += signs[k] * row[j]
+            for j in range(row.shape[0]):
+                total[j] += signs[k] * row[j]
 
 
-@njit(parallel=True, cache=True)
-def edge_words(key, indptr, edges, signs, turn, call, out):  # type: ignore[no-untyped-def]
+@njit(**OPTIONS)
+def edge_words(  # type: ignore[no-untyped-def]
+    first, last, key, indptr, edges, signs, turn, call, out
+):
     """out[i] = sum modulo 2^64 over the edges of row i of sign * (the edge's words)."""
-    for i in prange(out.shape[0]):
-        state = np.empty(4, np.uint64)
-        for j in range(out.shape[1]):
-            out[i, j] = uint64(0)
+    state = np.empty(4, np.uint64)
+    for i in range(first, last):
+        total = out[i]
+        total[:] = uint64(0)
         for k in range(indptr[i], indptr[i + 1]):
             open_stream(state, key, edges[k], turn, call, MASK)
-            for j in range(out.shape[1]):
+            for j in range(total.shape[0]):
                 word = next_word(state)
-                if signs[k] > 0:
-                    out[i, j] += word
-                else:
-                    out[i, j] -= word
+                total[j] += word if signs[k] > 0 else uint64(0) - word
 
 
-@njit(parallel=True, cache=True)
-def l2_laplace(key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
+@njit(**OPTIONS)
+def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
     """Rows with density proportional to exp(-rate |e|):
     a uniform direction times a Gamma(d, 1/rate) length."""
-    d = out.shape[1]
-    for i in prange(nodes.shape[0]):
-        state = np.empty(4, np.uint64)
+    state = np.empty(4, np.uint64)
+    for i in range(first, last):
+        row = out[i]
         open_stream(state, key, nodes[i], turn, call, DIRECTION)
-        fill_normal(state, out[i])
+        fill_normal(state, row)
         square = 0.0
-        for j in range(d):
-            square += out[i, j] * out[i, j]
+        for j in range(row.shape[0]):
+            square += row[j] * row[j]
         open_stream(state, key, nodes[i], turn, call, RADIUS)
-        scale = gamma(state, float(d)) / (rate[i] * math.sqrt(square))
-        for j in range(d):
-            out[i, j] *= scale
+        scale = gamma(state, float(row.shape[0])) / (rate[i] * math.sqrt(square))
+        for j in range(row.shape[0]):
+            row[j] *= scale
 
 
-@njit(cache=True)
-def poisson_records(key, nodes, turn, call, sizes, rates):  # type: ignore[no-untyped-def]
-    """Each record of node i enters with probability rates[i], independently:
-    (indptr (b + 1,), record numbers)."""
-    b = nodes.shape[0]
-    indptr = np.zeros(b + 1, np.int64)
-    records = np.empty(0, np.int64)
+@njit(**OPTIONS)
+def poisson_records(  # type: ignore[no-untyped-def]
+    first, last, key, nodes, turn, call, sizes, rates, indptr, records
+):
+    """Each record of node i enters with probability rates[i], independently: their numbers go to
+    records[indptr[i] : indptr[i + 1]]. With `records` empty they are only counted, into
+    indptr[i + 1]: the same stream twice."""
+    state, write = np.empty(4, np.uint64), records.shape[0] > 0
+    for i in range(first, last):
+        open_stream(state, key, nodes[i], turn, call, RECORDS)
+        found, at = 0, -1.0
+        log_miss = math.log1p(-rates[i]) if rates[i] < 1.0 else -math.inf
+        while True:
+            skip = 0.0 if rates[i] >= 1.0 else np.floor(math.log(uniform(state)) / log_miss)
+            at += 1.0 + skip
+            if at >= sizes[i]:
+                break
+            if write:
+                records[indptr[i] + found] = int(at)
+            found += 1
+        if not write:
+            indptr[i + 1] = found
+
+
+@njit(**OPTIONS)
+def one_record(  # type: ignore[no-untyped-def]
+    first, last, key, nodes, turn, call, sizes, records
+):
+    """Exactly one record of each node, uniformly, into records (b,), as Liu et al. (2022) do."""
     state = np.empty(4, np.uint64)
-    for fill in range(2):  # count, then write: the same stream twice
-        if fill == 1:
-            records = np.empty(indptr[b], np.int64)
-        for i in range(b):
-            open_stream(state, key, nodes[i], turn, call, RECORDS)
-            found = 0
-            at = -1.0
-            log_miss = math.log1p(-rates[i]) if rates[i] < 1.0 else -math.inf
-            while True:
-                skip = 0.0 if rates[i] >= 1.0 else math.floor(math.log(uniform(state)) / log_miss)
-                at += 1.0 + skip
-                if at >= sizes[i]:
-                    break
-                if fill == 1:
-                    records[indptr[i] + found] = int(at)
-                found += 1
-            if fill == 0:
-                indptr[i + 1] = indptr[i] + found
-    return indptr, records
-
-
-@njit(cache=True)
-def one_record(key, nodes, turn, call, sizes):  # type: ignore[no-untyped-def]
-    """Exactly one record of each node, uniformly: (indptr, record numbers),
-    as Liu et al. (2022) do."""
-    b = nodes.shape[0]
-    records = np.empty(b, np.int64)
-    state = np.empty(4, np.uint64)
-    for i in range(b):
+    for i in range(first, last):
         open_stream(state, key, nodes[i], turn, call, RECORDS)
         records[i] = min(int(uniform(state) * sizes[i]), sizes[i] - 1)
-    return np.arange(b + 1), records

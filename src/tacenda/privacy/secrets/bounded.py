@@ -20,6 +20,7 @@ walls inside a process.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
@@ -64,11 +65,12 @@ ALL_RECORDS = Sample("all")
 @dataclass(slots=True)
 class _Secret:
     core: Array
-    factor: Array | float
+    factor: Array | float  # a number, or (b,)
     offset: Array | None
 
 
 _vault: dict[int, _Secret] = {}
+_FEW = 256  # numbers that are compared fastest as bytes
 
 
 class Bounded:
@@ -121,7 +123,17 @@ class Bounded:
         return self._plus(other, -1.0)
 
     def __rsub__(self, other: Any) -> Bounded:
-        return (-self)._plus(other, 1.0)
+        if not _is_public(other, self._shape):
+            return (-self)._plus(other, 1.0)
+        secret = _vault[id(self)]
+        return _make(
+            secret.core,
+            -secret.factor,
+            other if secret.offset is None else other - secret.offset,
+            self._sensitivity,
+            self._sample,
+            self._asked,
+        )
 
     def __neg__(self) -> Bounded:
         return self._times(-1.0)
@@ -133,7 +145,7 @@ class Bounded:
 
     def __truediv__(self, divisor: Any) -> Bounded:
         column = self._factor(divisor)
-        if np.any(np.equal(column, 0)):
+        if not (column.all() if isinstance(column, np.ndarray) else column):
             raise LeakError("A Bounded cannot be divided by 0.")
         return self._times(1.0 / column)
 
@@ -164,7 +176,7 @@ class Bounded:
         # The public offsets stay apart from the secrets:
         # a large one would round what noise has not yet covered.
         (core, factor, offset), (others, its, shift) = open_parts(self), open_parts(other)
-        values = core * factor + sign * (others * its)
+        values = core * as_column(factor) + sign * (others * as_column(its))
         kind = np.result_type(core, others)
         if shift is not None:
             shift = sign * shift
@@ -186,30 +198,32 @@ class Bounded:
             )
         if isinstance(factor, (int, float, np.integer, np.floating)):
             value: Any = float(factor)
+            finite = math.isfinite(value)
         elif (
             isinstance(factor, np.ndarray)
             and factor.dtype.kind in "fiu"
             and factor.shape == (self._shape[0], 1)
         ):
-            value = factor.astype(float)
+            value = factor[:, 0].astype(float)  # a copy: nobody changes it later
+            finite = bool(np.isfinite(value).all())
         else:
             raise LeakError(
                 f"A Bounded is scaled by a public number or a column of shape ({self._shape[0]}, "
                 f"1), so that a row keeps one factor, not by {_what(factor)}."
             )
-        if not np.all(np.isfinite(value)):
+        if not finite:
             raise LeakError("A Bounded is scaled by finite numbers only.")
         return value
 
     def _times(self, factor: Any) -> Bounded:
-        secret = _vault[id(self)]
-        size = np.abs(factor[:, 0]) if isinstance(factor, np.ndarray) else abs(factor)
-        offset = None if secret.offset is None else secret.offset * factor
+        secret, moved = _vault[id(self)], self._sensitivity
+        offset = None if secret.offset is None else secret.offset * as_column(factor)
+        size = np.abs(factor) if isinstance(factor, np.ndarray) else abs(factor)
         return _make(
             secret.core,
             secret.factor * factor,
             offset,
-            self._sensitivity * size,
+            moved if isinstance(size, float) and size == 1.0 else moved * size,
             self._sample,
             self._asked,
         )
@@ -241,6 +255,11 @@ class Bounded:
 
 
 _set = object.__setattr__
+
+
+def as_column(factor: Any) -> Any:
+    """A factor as rows (b, d) are multiplied by it."""
+    return factor[:, None] if isinstance(factor, np.ndarray) else factor
 
 
 def _make(
@@ -305,15 +324,28 @@ def bound_of(bounded: Bounded) -> Array:
     return bounded._sensitivity
 
 
+def same_numbers(a: Array | None, b: Array | None) -> bool:
+    """Whether two arrays, or nothing, hold the same; asked at every release, of few numbers
+    mostly."""
+    if a is b:
+        return True
+    if a is None or b is None or a.shape != b.shape:
+        return False
+    if a.size <= _FEW and a.dtype == b.dtype:
+        return a.tobytes() == b.tobytes()
+    return bool((a == b).all())
+
+
 def question_of(bounded: Bounded) -> tuple[bytes, Any, Array | None]:
     """(digest of what its core was asked, factor, offset): all that the value depends on besides
     the records; public."""
     secret = _vault[id(bounded)]
-    return bounded._asked, secret.factor, secret.offset
+    return bounded._asked, as_column(secret.factor), secret.offset
 
 
 def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:
-    """(core, factor, offset) with value = factor * core + offset. For the door only."""
+    """(core, factor, offset) with value = factor * core + offset, the factor a number or (b,), one
+    for each row. For the door only."""
     secret = _vault[id(bounded)]
     return secret.core, secret.factor, secret.offset
 
@@ -321,7 +353,7 @@ def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:
 def open_values(bounded: Bounded) -> Array:
     """The secret rows (b, d). For the door and for queries that take a Bounded argument only."""
     core, factor, offset = open_parts(bounded)
-    values: Array = core * factor
+    values: Array = core * as_column(factor)
     if offset is not None:
         values = values + offset
     # A float32 secret stays one, as it does with noise, though its factors are float64; whole

@@ -17,7 +17,7 @@ def as_discrete(charge: Charge) -> Charge:
         return charge
     if charge.kind is not events.Gaussian:
         raise PrivacyError(f"A release of kind {charge.kind.kind!r} is not on the integer lattice.")
-    return Charge(events.DiscreteGaussian, charge.parameters)
+    return Charge(events.DiscreteGaussian, charge.entries, charge.nodes)
 
 
 def discrete_charges(charges: Charges) -> Charges:

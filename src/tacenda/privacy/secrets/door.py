@@ -24,7 +24,15 @@ from tacenda.errors import LeakError, PrivacyError
 from tacenda.privacy.accounting import discrete_sums
 from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.noise.sources import NoiseSource
-from tacenda.privacy.secrets.bounded import Bounded, bound_of, open_parts, open_values, question_of
+from tacenda.privacy.secrets.bounded import (
+    Bounded,
+    as_column,
+    bound_of,
+    open_parts,
+    open_values,
+    question_of,
+    same_numbers,
+)
 from tacenda.privacy.secrets.ledger import Charge, Ledger
 from tacenda.privacy.secrets.mechanisms import NoiseKind, ObjectiveTerms, Site, choice_charge
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
@@ -72,7 +80,7 @@ class _Priced:
     ) -> bool:
         if self.plan is not plan or self.terms != terms or self.rate is not rate:
             return False
-        return self.sensitivity is sensitivity or np.array_equal(self.sensitivity, sensitivity)
+        return same_numbers(self.sensitivity, sensitivity)
 
 
 class Door:
@@ -116,7 +124,7 @@ class Door:
         value.sample.spend()
         charge, amount = self._price(value, turn, kind, relative_std, weight)
         parts = open_parts(value)
-        asked = self._named(*question_of(value), parts[0].dtype.str, value.shape[1], kind, amount)
+        asked = self._named(value, parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         if kind is NoiseKind.GAUSSIAN:
@@ -125,7 +133,7 @@ class Door:
         # added first, a large one would round what no noise has covered yet.
         core, factor, offset = parts
         if kind is NoiseKind.L2_LAPLACE:
-            released = core * factor + source.l2_laplace(
+            released = core * as_column(factor) + source.l2_laplace(
                 self.nodes, turn, call, amount, value.shape[1]
             )
         else:
@@ -159,9 +167,7 @@ class Door:
         value.sample.spend()
         charge, std = self._price(value, turn, NoiseKind.MASKED, None, weight)
         self._check_fine(std / unit)
-        asked = self._named(
-            *question_of(value), core.dtype.str, value.shape[1], NoiseKind.MASKED, std
-        )
+        asked = self._named(value, core.dtype.str, value.shape[1], NoiseKind.MASKED, std)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
         own = source.whole_gaussian(self.nodes, turn, call, std / unit, value.shape[1])
@@ -187,11 +193,10 @@ class Door:
         the same Charge object."""
         assert self.plan is not None
         weight = share * self.plan.weight(turn)
-        sensitivity = bound_of(value)
-        sample = value.sample
+        sensitivity, sample = bound_of(value), value.sample
         last = self._priced
         known = weight.tobytes() if isinstance(weight, np.ndarray) else weight
-        terms = (known, self.dim, noise, relative_std, sample.kind)
+        terms = (known, noise, relative_std, sample.kind)
         if last is not None and last.holds(self.plan, terms, sensitivity, sample.rate):
             return last.charge, last.amount
         charge, amount = price(
@@ -201,11 +206,16 @@ class Door:
         self._priced = _Priced(self.plan, terms, sensitivity, sample.rate, charge, amount)
         return charge, amount
 
-    def _named(self, question: bytes, *terms: Any) -> bytes:
+    def _named(self, value: Bounded | Question, *terms: Any) -> bytes:
         """The release's own name: what the records were asked,
         and all that was done with the answer."""
         if not self.noise.by_question:
             return b""
+        if isinstance(value, Bounded):
+            question, *done = question_of(value)
+            terms = (*done, *terms)
+        else:
+            question = value.asked
         if not question:
             raise LeakError(
                 "This noise is named by what is asked, "
@@ -227,7 +237,7 @@ class Door:
         kind, d = NoiseKind.within(noise), question.shape[1]
         site = Site(turn, self.plan.weight(turn), self.dim, kind, objective=question.terms)
         charge, amount = price(self.plan, site)
-        asked = self._named(question.asked, d, kind, amount.amount, amount.extra, amount.gap)
+        asked = self._named(question, d, kind, amount.amount, amount.extra, amount.gap)
         self.ledger.charge(turn, call, charge, asked)
         source = self.noise.asked(asked)
 

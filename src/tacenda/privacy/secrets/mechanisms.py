@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 
@@ -57,12 +58,14 @@ class NoiseKind(StrEnum):
         return self in (NoiseKind.OBJECTIVE, NoiseKind.OBJECTIVE_GAUSSIAN)
 
     @classmethod
+    @cache
     def within(cls, noise: str) -> NoiseKind:
         """The kind of noise of that name inside an objective."""
         kinds = {"l2-laplace": cls.OBJECTIVE, "gaussian": cls.OBJECTIVE_GAUSSIAN}
         return kinds[checks.one_of("noise", noise, kinds)]
 
     @classmethod
+    @cache
     def added(cls, noise: str) -> NoiseKind:
         """The kind of that name, if it is one that is added to a value by itself."""
         return cls(
@@ -162,8 +165,8 @@ def masked_charge(
     it that the grid is fine enough for that.
     """
     charge = correlated_charge(noise_std, sensitivity, leverage, coalition, sample)
-    mu = charge.parameters["mu"] * (1 + discrete_sums.MARGIN)
-    return Charge(events.MaskedSum, {**charge.parameters, "mu": mu})
+    mu = charge.entries["mu"] * (1 + discrete_sums.MARGIN)
+    return Charge(events.MaskedSum, {**charge.entries, "mu": mu})
 
 
 def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) -> Charge:

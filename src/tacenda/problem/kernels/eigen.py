@@ -13,7 +13,11 @@ from numba import njit
 
 from tacenda._types import Array
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}  # nothing reordered, nothing fused
+OPTIONS: dict[str, Any] = {  # nothing reordered, nothing fused
+    "cache": True,
+    "nogil": True,
+    "no_cfunc_wrapper": True,
+}
 SWEEPS = 60  # far above what a symmetric matrix needs; each one at least squares what is left
 
 

@@ -11,8 +11,8 @@ from numba import njit, types
 from numba.extending import overload
 
 from tacenda.problem.kernels.rows import (
+    IN_BODY,
     INNER,
-    OPTIONS,
     add,
     curvature_of,
     dot,
@@ -27,7 +27,7 @@ def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
     raise TypeError("add_outer is only for compiled code.")
 
 
-@overload(add_outer, jit_options=INNER)
+@overload(add_outer, jit_options=IN_BODY)
 def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
     def dense(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
         p, j = out.shape[0], first
@@ -59,23 +59,24 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def curvatures(
     rows: Any,
     labels: Any,
     first: int,
     last: int,
     w: Any,
-    classes: int,
+    classes: Any,
     code: int,
     numbers: Any,
     out: Any,
 ) -> None:
-    """out[j]: loss'' of each record at w, (m, 1); or the softmax of its scores, (m, K)."""
-    p = w.shape[0] // classes
+    """out[j]: loss'' of each record at w, (m, 1), where classes is None; else the softmax of its
+    scores, (m, K)."""
+    p = w.shape[0] // out.shape[1]
     for j in range(first, last):
         line = out[j - first]
-        if classes == 1:
+        if classes is None:
             line[0] = curvature_of(code, numbers, dot(rows, j, w, 0, p), labels[j])
         else:
             for k in range(classes):
@@ -83,7 +84,7 @@ def curvatures(
             softmax_minus_label(line, int(labels[j]), numbers[0], 0.0)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def hessian_product(
     rows: Any,
     weights: Any,
@@ -116,7 +117,7 @@ def hessian_product(
         out[a] = factor * out[a] + weight_at(ridge, a) * v[a]
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def inverse_hessian(
     rows: Any,
     labels: Any,
@@ -134,7 +135,7 @@ def inverse_hessian(
     False if that is not positive definite."""
     p = w.shape[0]
     curves = np.empty((last - first, 1))
-    curvatures(rows, labels, first, last, w, 1, code, numbers, curves)
+    curvatures(rows, labels, first, last, w, None, code, numbers, curves)
     for j in range(first, last):
         curves[j - first, 0] *= weight_at(weights, j)
     lower, inverse = np.zeros((p, p)), np.zeros((p, p))
@@ -156,7 +157,7 @@ def inverse_hessian(
     return True
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def cholesky(matrix: Any) -> bool:
     """Replace the lower triangle of `matrix` by its Cholesky factor;
     False if a pivot is not positive."""
@@ -177,7 +178,7 @@ def cholesky(matrix: Any) -> bool:
     return True
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def invert_lower(lower: Any, out: Any) -> bool:
     """out = lower^-1 for a lower triangular matrix; out starts at zero."""
     for i in range(lower.shape[0]):

@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit, types
 from numba.extending import overload
 
 from tacenda.problem.kernels.gradient import shrink
-from tacenda.problem.kernels.rows import INNER, OPTIONS, PARALLEL
+from tacenda.problem.kernels.rows import IN_BODY, INNER, OPTIONS
 
 
 def add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> None:
@@ -19,7 +19,7 @@ def add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> None:
     raise TypeError("add_mapped is only for compiled code.")
 
 
-@overload(add_mapped, jit_options=INNER)
+@overload(add_mapped, jit_options=IN_BODY)
 def _add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> Any:
     def dense(rows: Any, j: int, matrix: Any, out: Any) -> None:
         for a in range(matrix.shape[0]):
@@ -38,14 +38,22 @@ def _add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> Any:
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def mapped_rows(
-    rows: Any, first: Any, last: Any, place: Any, matrix: Any, norm: float, out: Any
+    begin: int,
+    end: int,
+    rows: Any,
+    first: Any,
+    last: Any,
+    place: Any,
+    matrix: Any,
+    norm: float,
+    out: Any,
 ) -> None:
     """out[place[k] + e] = matrix' x of the e-th record of row k of the block, cut to `norm`, or 0
     where that has no finite norm."""
-    for k in prange(first.shape[0]):
-        buffer = np.empty(matrix.shape[1])
+    buffer = np.empty(matrix.shape[1])
+    for k in range(begin, end):
         for e in range(last[k] - first[k]):
             buffer[:] = 0.0
             add_mapped(rows, first[k] + e, matrix, buffer)
@@ -61,25 +69,33 @@ def mapped_rows(
                 line[:] = 0.0
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def shortened(square: float, norm: float) -> float:
     """The factor which cuts a row of this squared norm to `norm`; 0 where that is not finite."""
     return shrink(1.0, math.sqrt(square), norm) if square < math.inf else 0.0
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def scaled(x: float, weight: float) -> float:
     """x weight; 0 stays 0, as what a sparse row leaves out does."""
     return x * weight if x != 0.0 else 0.0
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def scaled_rows(
-    rows: Any, first: Any, last: Any, place: Any, weights: Any, norm: float, out: Any
+    begin: int,
+    end: int,
+    rows: Any,
+    first: Any,
+    last: Any,
+    place: Any,
+    weights: Any,
+    norm: float,
+    out: Any,
 ) -> None:
     """out[place[k] + e] = (weights_a x_a)_a of the e-th record of row k of the block, cut to
     `norm`, or 0 where that has no finite norm; dense rows."""
-    for k in prange(first.shape[0]):
+    for k in range(begin, end):
         for e in range(last[k] - first[k]):
             x, line = rows[first[k] + e], out[place[k] + e]
             square = 0.0
@@ -91,19 +107,27 @@ def scaled_rows(
                 line[a] = factor * scaled(np.float64(x[a]), weights[a]) if factor > 0.0 else 0.0
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def scaled_sparse_rows(
-    data: Any, indices: Any, indptr: Any, starts: Any, weights: Any, norm: float, out: Any
+    begin: int,
+    end: int,
+    data: Any,
+    indices: Any,
+    indptr: Any,
+    starts: Any,
+    weights: Any,
+    norm: float,
+    out: Any,
 ) -> None:
     """The same for CSR rows from starts[k] on in `data`, the k-th of which goes to
     out[indptr[k] : indptr[k + 1]]; indices are those of `out`."""
-    for k in prange(starts.shape[0]):
-        begin, end = indptr[k], indptr[k + 1]
+    for k in range(begin, end):
+        at, length = indptr[k], indptr[k + 1] - indptr[k]
         square = 0.0
-        for t in range(end - begin):
-            value = scaled(np.float64(data[starts[k] + t]), weights[indices[begin + t]])
+        for t in range(length):
+            value = scaled(np.float64(data[starts[k] + t]), weights[indices[at + t]])
             square += value * value
         factor = shortened(square, norm)
-        for t in range(end - begin):
-            value = scaled(np.float64(data[starts[k] + t]), weights[indices[begin + t]])
-            out[begin + t] = factor * value if factor > 0.0 else 0.0
+        for t in range(length):
+            value = scaled(np.float64(data[starts[k] + t]), weights[indices[at + t]])
+            out[at + t] = factor * value if factor > 0.0 else 0.0

@@ -11,15 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from tacenda.problem.kernels.gradient import TOP, shrink, whole
-from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, add, weight_at
+from tacenda.problem.kernels.gradient import TOP, held, shrink, whole
+from tacenda.problem.kernels.rows import INNER, OPTIONS, add, clamped, weight_at
 
 ROOT_TWO = math.sqrt(2.0)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def bounded_record(
     rows: Any,
     labels: Any,
@@ -46,7 +46,7 @@ def bounded_record(
     y = 0.0
     if label_scale != 0.0:
         y = labels[j]
-        y = min(max(y, -label_bound), label_bound) if abs(y) <= math.inf else 0.0
+        y = clamped(y, -label_bound, label_bound) if abs(y) <= math.inf else 0.0
         y *= label_scale
         length = math.sqrt(length * length + y * y)
     shorter = shrink(1.0, length, cut) * math.sqrt(weight_at(weights, j))
@@ -55,8 +55,10 @@ def bounded_record(
         z[p] = y * shorter
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def second_moments(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -72,31 +74,34 @@ def second_moments(
 ) -> None:
     """out[k] = (1/divisors[k]) sum of z z' over node k's records, packed, off-diagonals times
     sqrt(2); out (b, width (width + 1)/2) float64."""
-    for k in prange(out.shape[0]):
-        z, total = np.empty(width), out[k]
+    z = np.empty(width)
+    for k in range(begin, end):
+        total = out[k]
         total[:] = 0.0
         for j in range(first[k], last[k]):
             bounded_record(
                 rows, labels, weights, norms, j, norm, label_scale, label_bound, math.inf, z
             )
-            begin = 0
+            at = 0
             for a in range(width):
-                one, rest, line = z[a], z[a:], total[begin : begin + width - a]
-                begin += width - a
+                one, rest, line = z[a], z[a:], total[at : at + width - a]
+                at += width - a
                 if one != 0.0:
                     for b in range(width - a):
                         line[b] += one * rest[b]
-        begin = 0
+        at = 0
         for a in range(width):
-            line = total[begin : begin + width - a]
-            begin += width - a
+            line = total[at : at + width - a]
+            at += width - a
             line[0] /= divisors[k]
             for b in range(1, width - a):
                 line[b] = line[b] * ROOT_TWO / divisors[k]
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def integer_moments(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -117,33 +122,36 @@ def integer_moments(
     The sum stops at +-TOP. Each stop is a projection, so a record still moves the result by no more
     than its own numbers.
     """
-    for k in prange(out.shape[0]):
-        z, total = np.empty(width), out[k]
+    z = np.empty(width)
+    for k in range(begin, end):
+        total = out[k]
         most = cut[k] * cut[k] / grid[k]
         roomy = (last[k] - first[k]) * most < TOP
         for j in range(first[k], last[k]):
             bounded_record(
                 rows, labels, weights, norms, j, norm, label_scale, label_bound, cut[k], z
             )
-            begin = 0
+            at = 0
             for a in range(width):
-                rest, line = z[a:], total[begin : begin + width - a]
-                begin += width - a
+                rest, line = z[a:], total[at : at + width - a]
+                at += width - a
                 one = z[a] / grid[k]
                 if one == 0.0:
                     continue
-                line[0] = min(max(line[0] + whole(one * rest[0], most), -TOP), TOP)
+                line[0] = held(line[0] + whole(one * rest[0], most))
                 one *= ROOT_TWO
                 if roomy:
                     for b in range(1, width - a):
                         line[b] += whole(one * rest[b], most)
                 else:
                     for b in range(1, width - a):
-                        line[b] = min(max(line[b] + whole(one * rest[b], most), -TOP), TOP)
+                        line[b] = held(line[b] + whole(one * rest[b], most))
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def diagonals(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -158,8 +166,9 @@ def diagonals(
     out: Any,
 ) -> None:
     """out[k] = (1/divisors[k]) sum of (z_a^2)_a over node k's records; out (b, width) float64."""
-    for k in prange(out.shape[0]):
-        z, total = np.empty(width), out[k]
+    z = np.empty(width)
+    for k in range(begin, end):
+        total = out[k]
         total[:] = 0.0
         for j in range(first[k], last[k]):
             bounded_record(
@@ -171,8 +180,10 @@ def diagonals(
             total[a] /= divisors[k]
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def integer_diagonals(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -190,8 +201,9 @@ def integer_diagonals(
     """out[k] = sum over node k's records of (z_a^2 / grid[k])_a rounded toward zero, each record
     cut to norm cut[k] first; out (b, width) int64, zero at the start. The sum stops at TOP, as in
     `integer_moments`."""
-    for k in prange(out.shape[0]):
-        z, total = np.empty(width), out[k]
+    z = np.empty(width)
+    for k in range(begin, end):
+        total = out[k]
         most = cut[k] * cut[k] / grid[k]
         for j in range(first[k], last[k]):
             bounded_record(
@@ -199,4 +211,4 @@ def integer_diagonals(
             )
             for a in range(width):
                 if z[a] != 0.0:
-                    total[a] = min(total[a] + whole(z[a] / grid[k] * z[a], most), TOP)
+                    total[a] = held(total[a] + whole(z[a] / grid[k] * z[a], most))

@@ -18,37 +18,54 @@ from numba.extending import overload
 
 # Sums may be reordered and fused; NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "cache": True, "nogil": True, "error_model": "numpy"}
-PARALLEL: dict[str, Any] = {"parallel": True, **OPTIONS}
-INNER: Any = {"fastmath": FAST, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {
+    "fastmath": FAST,
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+# Of functions that only compiled code calls: no time goes into a way in from Python
+INNER: Any = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
+IN_BODY: Any = {key: value for key, value in INNER.items() if key != "cache"}  # of an overload
+IN_ORDER: Any = {**IN_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
 # The codes are those of the classes in losses.py; a test compares the two.
-LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, ABSOLUTE, TABLE = 0, 1, 2, 3, 4, 5, 8
+LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, TABLE = 0, 1, 2, 3, 4, 8
 POISSON, NEGATIVE_BINOMIAL, QUANTILE = 9, 10, 11
 # Where what a table of pieces holds begins in `numbers` (`problem.pieces` writes it)
 LOWEST, HIGHEST, STEEPEST_RISE, OF_MARGIN, SCALE, REACH, PER_UNIT, CELLS, PIECES, HEAD = range(10)
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
+def clamped(value: float, low: float, high: float) -> float:
+    """value brought to within [low, high]; NaN stays."""
+    if value < low:
+        return low
+    return high if value > high else value
+
+
+@njit(**INNER)
 def piece_at(numbers: Any, z: float) -> int:
     """Which piece of a table holds z; -1 below all of them, or if z is no number, and the number of
     pieces above them."""
     cells, pieces = int(numbers[CELLS]), int(numbers[PIECES])
-    knots = numbers[HEAD + cells : HEAD + cells + pieces + 1]
-    if not z >= knots[0]:
+    knots = HEAD + cells
+    if not z >= numbers[knots]:
         return -1
-    if z >= knots[pieces]:
+    if z >= numbers[knots + pieces]:
         return pieces
     cell = int((math.asinh(z / numbers[SCALE]) + numbers[REACH]) * numbers[PER_UNIT])
-    k = int(numbers[HEAD + min(max(cell, 0), cells - 1)])
-    while z < knots[k]:
+    cell = 0 if cell < 0 else (cell if cell < cells else cells - 1)
+    k = int(numbers[HEAD + cell])
+    while z < numbers[knots + k]:
         k -= 1
-    while z >= knots[k + 1]:
+    while z >= numbers[knots + k + 1]:
         k += 1
     return k
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def table_slope(numbers: Any, s: float, y: float) -> float:
     """The slope in s of a loss that is a table of cubic pieces: within its bounds whatever the
     table holds; no number where s is none."""
@@ -59,15 +76,14 @@ def table_slope(numbers: Any, s: float, y: float) -> float:
     k, pieces = piece_at(numbers, z), int(numbers[PIECES])
     found = numbers[LOWEST] if k < 0 else numbers[HIGHEST]
     if 0 <= k < pieces:
-        at = HEAD + int(numbers[CELLS])
-        c = numbers[at + pieces + 1 + 4 * k : at + pieces + 5 + 4 * k]
-        u = z - numbers[at + k]
-        found = c[0] + u * (c[1] + u * (c[2] + u * c[3]))
-        found = min(max(found, numbers[LOWEST]), numbers[HIGHEST])
+        knots = HEAD + int(numbers[CELLS])
+        c, u = knots + pieces + 1 + 4 * k, z - numbers[knots + k]
+        found = numbers[c] + u * (numbers[c + 1] + u * (numbers[c + 2] + u * numbers[c + 3]))
+        found = clamped(found, numbers[LOWEST], numbers[HIGHEST])
     return y * found if margin else found
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def table_curvature(numbers: Any, s: float, y: float) -> float:
     """The second derivative in s of such a loss, from 0 to its bound; one element of it at a
     knot."""
@@ -75,97 +91,93 @@ def table_curvature(numbers: Any, s: float, y: float) -> float:
     k, pieces = piece_at(numbers, z), int(numbers[PIECES])
     if not 0 <= k < pieces:
         return 0.0
-    at = HEAD + int(numbers[CELLS])
-    c = numbers[at + pieces + 1 + 4 * k : at + pieces + 5 + 4 * k]
-    u = z - numbers[at + k]
-    return min(max(c[1] + u * (2.0 * c[2] + u * 3.0 * c[3]), 0.0), numbers[STEEPEST_RISE])
+    knots = HEAD + int(numbers[CELLS])
+    c, u = knots + pieces + 1 + 4 * k, z - numbers[knots + k]
+    found = numbers[c + 1] + u * (2.0 * numbers[c + 2] + u * 3.0 * numbers[c + 3])
+    return clamped(found, 0.0, numbers[STEEPEST_RISE])
 
 
-@njit(**OPTIONS)
-def negative_binomial_slope(numbers: Any, s: float, y: float) -> float:
-    """The slope of the negative binomial loss: numbers holds the label bound, the shape r and
-    ln r."""
-    y, r = min(max(y, 0.0), numbers[0]), numbers[1]
-    found = (y + r) / (1.0 + r * math.exp(-s)) - y
-    return min(max(found, -y), r) / max(numbers[0], r)
+@njit(**INNER)
+def parameter_slope(code: int, numbers: Any, s: float, y: float) -> float:
+    """`slope_of` the losses with parameters."""
+    if code == SMOOTHED_HINGE:
+        return -y * clamped((numbers[1] - y * s) / (2.0 * numbers[0]), 0.0, 1.0)
+    if code == HUBER:
+        return clamped(s - y, -numbers[0], numbers[0])
+    if code == POISSON:
+        most, rate = numbers[0], math.exp(s)
+        return ((most if rate > most else rate) - clamped(y, 0.0, most)) / most
+    if code == NEGATIVE_BINOMIAL:  # numbers: the label bound, the shape r and ln r
+        y, r = clamped(y, 0.0, numbers[0]), numbers[1]
+        found = (y + r) / (1.0 + r * math.exp(-s)) - y
+        return clamped(found, -y, r) / (numbers[0] if numbers[0] > r else r)
+    if code == QUANTILE:  # numbers: the level, and the half-width of its smooth kink, 0 for none
+        if numbers[1] > 0.0:
+            return clamped((s - y + numbers[1]) / (2.0 * numbers[1]), 0.0, 1.0) - numbers[0]
+        return 1.0 - numbers[0] if s > y else (-numbers[0] if s < y else 0.0)
+    if code == TABLE:
+        return table_slope(numbers, s, y)
+    return math.nan
 
 
-@njit(**OPTIONS)
-def quantile_slope(numbers: Any, s: float, y: float) -> float:
-    """The slope of the pinball loss: numbers holds the level, and the half-width over which the
-    kink is smoothed, 0 for none."""
-    level, h, u = numbers[0], numbers[1], s - y
-    if h > 0.0:
-        return min(max((u + h) / (2.0 * h), 0.0), 1.0) - level
-    return 1.0 - level if u > 0.0 else (-level if u < 0.0 else 0.0)
-
-
-@njit(**OPTIONS)
+@njit(**INNER)
 def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
-    """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and
-    1 + h, or its several parameters, or its table."""
+    """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and 1 + h, or its
+    several parameters, or its table. It is None for a loss without parameters: then what only the
+    others need is not compiled."""
     if code == LOGISTIC:
         return -y / (1.0 + math.exp(y * s))
     if code == HINGE:
         return -y if y * s < 1.0 else 0.0
-    if code == SMOOTHED_HINGE:
-        return -y * min(max((numbers[1] - y * s) / (2.0 * numbers[0]), 0.0), 1.0)
     if code == SQUARED:
         return s - y
-    if code == HUBER:
-        return min(max(s - y, -numbers[0]), numbers[0])
-    if code == TABLE:
-        return table_slope(numbers, s, y)
-    if code == POISSON:
-        most = numbers[0]
-        return (min(math.exp(s), most) - min(max(y, 0.0), most)) / most
-    if code == NEGATIVE_BINOMIAL:
-        return negative_binomial_slope(numbers, s, y)
-    if code == QUANTILE:
-        return quantile_slope(numbers, s, y)
-    return 1.0 if s > y else (-1.0 if s < y else 0.0)
+    if numbers is None:  # the absolute deviation
+        return 1.0 if s > y else (-1.0 if s < y else 0.0)
+    return parameter_slope(code, numbers, s, y)
 
 
-@njit(**OPTIONS)
-def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
-    """d^2 loss / d s^2 (one element of it where the loss is only once differentiable)."""
-    if code == LOGISTIC:
-        small = math.exp(-abs(y * s))
-        return small / ((1.0 + small) * (1.0 + small))
+@njit(**INNER)
+def parameter_curvature(code: int, numbers: Any, s: float, y: float) -> float:
+    """`curvature_of` the losses with parameters."""
     if code == SMOOTHED_HINGE:
         return 1.0 / (2.0 * numbers[0]) if abs(1.0 - y * s) < numbers[0] else 0.0
     if code == HUBER:
         return 1.0 if abs(s - y) < numbers[0] else 0.0
-    if code == TABLE:
-        return table_curvature(numbers, s, y)
     if code == POISSON:
         rate = math.exp(s)
         return rate / numbers[0] if rate < numbers[0] else 0.0
     if code == NEGATIVE_BINOMIAL:
         small, r = math.exp(-abs(s - numbers[2])), numbers[1]
         bend = small / ((1.0 + small) * (1.0 + small))
-        return (min(max(y, 0.0), numbers[0]) + r) * bend / max(numbers[0], r)
+        return (clamped(y, 0.0, numbers[0]) + r) * bend / (numbers[0] if numbers[0] > r else r)
     if code == QUANTILE:
         return 1.0 / (2.0 * numbers[1]) if abs(s - y) < numbers[1] else 0.0
-    return 1.0 if code == SQUARED else 0.0
+    return table_curvature(numbers, s, y) if code == TABLE else 0.0
+
+
+@njit(**INNER)
+def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
+    """d^2 loss / d s^2 (one element of it where the loss is only once differentiable)."""
+    if code == LOGISTIC:
+        small = math.exp(-abs(y * s))
+        return small / ((1.0 + small) * (1.0 + small))
+    if numbers is None:
+        return 1.0 if code == SQUARED else 0.0
+    return parameter_curvature(code, numbers, s, y)
 
 
 @njit(**OPTIONS)
-def slopes_of(code: int, numbers: Any, scores: Any, labels: Any) -> Any:
-    """(m,) `slope_of` for scores (m,) and labels (m,)."""
-    found = np.empty(scores.shape[0])
+def slopes_of(code: int, numbers: Any, scores: Any, labels: Any, out: Any) -> None:
+    """out (m,) = `slope_of` for scores (m,) and labels (m,)."""
     for k in range(scores.shape[0]):
-        found[k] = slope_of(code, numbers, scores[k], labels[k])
-    return found
+        out[k] = slope_of(code, numbers, scores[k], labels[k])
 
 
 @njit(**OPTIONS)
-def curvatures_of(code: int, numbers: Any, scores: Any, labels: Any) -> Any:
-    """(m,) `curvature_of` for scores (m,) and labels (m,)."""
-    found = np.empty(scores.shape[0])
+def curvatures_of(code: int, numbers: Any, scores: Any, labels: Any, out: Any) -> None:
+    """out (m,) = `curvature_of` for scores (m,) and labels (m,)."""
     for k in range(scores.shape[0]):
-        found[k] = curvature_of(code, numbers, scores[k], labels[k])
-    return found
+        out[k] = curvature_of(code, numbers, scores[k], labels[k])
 
 
 def dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
@@ -178,7 +190,15 @@ def add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> 
     raise TypeError("add is only for compiled code.")
 
 
-@overload(dot, jit_options=INNER)
+def add_records(
+    rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
+) -> None:
+    """out += factors[e - first] x_j for e = first .. last - 1 in this order, j = `record_at` e;
+    to the same bits as one `add` after the other."""
+    raise TypeError("add_records is only for compiled code.")
+
+
+@overload(dot, jit_options=IN_BODY)
 def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     is_sparse = isinstance(rows, types.BaseTuple)
     single = w.dtype == types.float32 and (rows[0] if is_sparse else rows).dtype == types.float32
@@ -203,7 +223,7 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     return sparse if is_sparse else dense
 
 
-@overload(add, jit_options=INNER)
+@overload(add, jit_options=IN_BODY)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
     number = np.float32 if out.dtype == types.float32 else np.float64
 
@@ -221,12 +241,51 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
+@njit(**INNER)
+def record_at(records: Any, base: int, e: int) -> int:
+    """The row of the table that entry e names: base + records[e], or e where none are listed."""
+    return base + records[e] if records.shape[0] > 0 else e
+
+
+@overload(add_records, jit_options=IN_ORDER)
+def _add_records(
+    rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
+) -> Any:
+    number = np.float32 if out.dtype == types.float32 else np.float64
+
+    def dense(
+        rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
+    ) -> None:
+        e = first
+        while e + 3 < last:  # four records a pass: `out` is read and written a quarter as often
+            a, f = rows[record_at(records, base, e)], number(factors[e - first])
+            b, g = rows[record_at(records, base, e + 1)], number(factors[e + 1 - first])
+            c, h = rows[record_at(records, base, e + 2)], number(factors[e + 2 - first])
+            d, i = rows[record_at(records, base, e + 3)], number(factors[e + 3 - first])
+            for k in range(out.shape[0]):
+                out[k] = out[k] + f * a[k] + g * b[k] + h * c[k] + i * d[k]
+            e += 4
+        while e < last:
+            a, f = rows[record_at(records, base, e)], number(factors[e - first])
+            for k in range(out.shape[0]):
+                out[k] = out[k] + f * a[k]
+            e += 1
+
+    def sparse(
+        rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
+    ) -> None:
+        for e in range(first, last):
+            add(rows, record_at(records, base, e), factors[e - first], out, 0, out.shape[0])
+
+    return sparse if isinstance(rows, types.BaseTuple) else dense
+
+
 def weight_at(weights: Any, a: int) -> float:
     """weights[a], or the one number that stands for all of them."""
     raise TypeError("weight_at is only for compiled code.")
 
 
-@overload(weight_at, jit_options=INNER)
+@overload(weight_at, jit_options=IN_BODY)
 def _weight_at(weights: Any, a: int) -> Any:
     def one(weights: Any, a: int) -> float:
         return weights  # type: ignore[no-any-return]
@@ -237,67 +296,50 @@ def _weight_at(weights: Any, a: int) -> Any:
     return each if isinstance(weights, types.Array) else one
 
 
-def accumulator(rows: Any, w: Any, out: Any) -> Any:
-    """Where record gradients are added up: `out` itself, or a float32 vector for a dense float32
-    table and state.
-
-    A caller that gives a float32 `out` has few records, and wants them in it.
-    """
+def accumulator(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
+    """Where record gradients are added up: `spare` if that is done in float32 before they move to
+    float64, else `total`. So it is done for a loss of one score (classes: None) and a dense
+    float32 table at float32 points."""
     raise TypeError("accumulator is only for compiled code.")
 
 
-def flush(part: Any, out: Any) -> None:
-    """Move a float32 accumulator into the float64 `out` and clear it;
-    nothing to do where they are one array."""
-    raise TypeError("flush is only for compiled code.")
+@overload(accumulator, jit_options=IN_BODY)
+def _accumulator(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
+    def other(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
+        return spare
 
+    def same(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
+        return total
 
-@overload(accumulator, jit_options=INNER)
-def _accumulator(rows: Any, w: Any, out: Any) -> Any:
-    def single(rows: Any, w: Any, out: Any) -> Any:
-        return np.zeros(out.shape[0], np.float32)
-
-    def same(rows: Any, w: Any, out: Any) -> Any:
-        return out
-
-    dense = not isinstance(rows, types.BaseTuple)
-    all_single = dense and rows.dtype == types.float32 and w.dtype == types.float32
-    return single if all_single and out.dtype == types.float64 else same
-
-
-@overload(flush, jit_options=INNER)
-def _flush(part: Any, out: Any) -> Any:
-    def move(part: Any, out: Any) -> None:
-        for k in range(part.shape[0]):
-            out[k] += part[k]
-            part[k] = 0.0
-
-    def nothing(part: Any, out: Any) -> None:
-        return
-
-    return move if part.dtype == types.float32 and out.dtype == types.float64 else nothing
-
-
-def adds_in_single(rows: Any, w: Any) -> bool:
-    """Whether `accumulator` adds up in float32 before it moves to float64."""
-    raise TypeError("adds_in_single is only for compiled code.")
-
-
-@overload(adds_in_single, jit_options=INNER)
-def _adds_in_single(rows: Any, w: Any) -> Any:
-    found = (
+    single = (
         not isinstance(rows, types.BaseTuple)
         and rows.dtype == types.float32
         and w.dtype == types.float32
+        and isinstance(classes, types.NoneType)
     )
-
-    def answer(rows: Any, w: Any) -> bool:
-        return found
-
-    return answer
+    return other if single else same
 
 
-@njit(**OPTIONS)
+def flush(part: Any, total: Any) -> None:
+    """Move a float32 accumulator into the float64 total and clear it; nothing to do where they are
+    one array."""
+    raise TypeError("flush is only for compiled code.")
+
+
+@overload(flush, jit_options=IN_BODY)
+def _flush(part: Any, total: Any) -> Any:
+    def move(part: Any, total: Any) -> None:
+        for k in range(part.shape[0]):
+            total[k] += part[k]
+            part[k] = 0.0
+
+    def nothing(part: Any, total: Any) -> None:
+        return
+
+    return move if part.dtype == types.float32 else nothing
+
+
+@njit(**INNER)
 def softmax_minus_label(scores: Any, label: int, temperature: float, less: float) -> float:
     """Turn the K scores of a record into softmax(s) - less e_y in place, and return its l2 norm.
 
@@ -332,11 +374,13 @@ def softmax_minus_labels(scores: Any, labels: Any, temperature: float, less: flo
         softmax_minus_label(scores[k], labels[k], temperature, less)
 
 
-@njit(**OPTIONS)
-def sharpness_of(classes: int, numbers: Any) -> float:
+@njit(**INNER)
+def sharpness_of(classes: Any, numbers: Any) -> float:
     """What the Hessian diag(q) - q q' of a loss of K scores is multiplied by: 1/temperature; 1 for
     the multinomial loss and for losses of one score."""
-    return 1.0 / numbers[0] if classes > 1 and numbers[0] > 0.0 else 1.0
+    if classes is None:
+        return 1.0
+    return 1.0 / numbers[0] if numbers[0] > 0.0 else 1.0
 
 
 @njit(**OPTIONS)

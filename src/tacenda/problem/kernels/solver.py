@@ -15,11 +15,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from tacenda.problem.kernels.gradient import add_binary, add_classes
+from tacenda.problem.kernels.gradient import SINGLES, add_binary, add_classes
 from tacenda.problem.kernels.hessian import curvatures, hessian_product, inverse_hessian
-from tacenda.problem.kernels.rows import OPTIONS, PARALLEL, sharpness_of, weight_at
+from tacenda.problem.kernels.rows import INNER, OPTIONS, sharpness_of, weight_at
 
 MAX_STEPS = 300
 MAX_TRIALS = 60
@@ -27,7 +27,7 @@ MAX_TRIALS = 60
 STALL = 0.9
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def inner(a: Any, b: Any) -> float:
     """a.b"""
     total = 0.0
@@ -36,7 +36,7 @@ def inner(a: Any, b: Any) -> float:
     return total
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def full_gradient(
     rows: Any,
     labels: Any,
@@ -49,7 +49,7 @@ def full_gradient(
     centre: Any,
     factor: float,
     l2: float,
-    classes: int,
+    classes: Any,
     code: int,
     numbers: Any,
     out: Any,
@@ -57,17 +57,18 @@ def full_gradient(
 ) -> float:
     """out = factor * sum_j gradient_j(w) + l2 w + linear + 2q (w - centre); returns its norm.
 
-    l2: a number, or one for each coordinate. passes (1,): counts how often the records are read.
+    l2: a number, or one for each coordinate. classes: how many scores the loss has, None for one.
+    passes (1,): counts how often the records are read.
     """
     passes[0] += 1.0
-    unused, everything = np.empty(0), np.empty(0, np.int64)
+    everything, slopes = np.empty(0, np.int64), np.empty(SINGLES if classes is None else classes)
     out[:] = 0.0
-    if classes == 1:
+    if classes is None:
         add_binary(
             rows,
             labels,
             weights,
-            unused,
+            slopes,  # in place of norms: nothing is clipped
             first,
             last,
             everything,
@@ -76,6 +77,8 @@ def full_gradient(
             code,
             numbers,
             math.inf,
+            slopes,
+            out,
             out,
         )
     else:
@@ -83,15 +86,15 @@ def full_gradient(
             rows,
             labels,
             weights,
-            unused,
+            slopes,
             first,
             last,
             everything,
             0,
             w,
-            classes,
             numbers,
             math.inf,
+            slopes,
             out,
         )
     for a in range(w.shape[0]):
@@ -101,7 +104,7 @@ def full_gradient(
     return math.sqrt(inner(out, out))
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def advance(
     rows: Any,
     labels: Any,
@@ -117,7 +120,7 @@ def advance(
     centre: Any,
     factor: float,
     l2: float,
-    classes: int,
+    classes: Any,
     code: int,
     numbers: Any,
     passes: Any,
@@ -167,7 +170,7 @@ def advance(
     return found
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def conjugate_gradient(
     rows: Any,
     weights: Any,
@@ -209,7 +212,7 @@ def conjugate_gradient(
         square = new
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def newton_cg_node(
     rows: Any,
     labels: Any,
@@ -222,7 +225,7 @@ def newton_cg_node(
     centre: Any,
     factor: float,
     l2: float,
-    classes: int,
+    classes: Any,
     code: int,
     numbers: Any,
     tolerance: float,
@@ -231,7 +234,8 @@ def newton_cg_node(
     """Newton's method with inexact directions, no matrix stored;
     w (d,) is start and result. Returns the norm reached.
     """
-    g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, classes))
+    scores = 1 if classes is None else classes
+    g, p, curves = np.empty(w.shape[0]), np.empty(w.shape[0]), np.empty((last - first, scores))
     sharp = sharpness_of(classes, numbers)
     norm = full_gradient(
         rows,
@@ -286,7 +290,7 @@ def newton_cg_node(
     return norm
 
 
-@njit(**OPTIONS)
+@njit(**INNER)
 def chord_node(
     rows: Any,
     labels: Any,
@@ -331,7 +335,7 @@ def chord_node(
         centre,
         factor,
         l2,
-        1,
+        None,
         code,
         numbers,
         g,
@@ -370,7 +374,7 @@ def chord_node(
             centre,
             factor,
             l2,
-            1,
+            None,
             code,
             numbers,
             passes,
@@ -388,12 +392,10 @@ def chord_node(
     return norm
 
 
-# The parallel loops only hand out nodes:
-# numba compiles a parallel body far more slowly than a plain function.
-
-
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def newton_cg(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -405,15 +407,15 @@ def newton_cg(
     centre: Any,
     factor: Any,
     l2: float,
-    classes: int,
+    classes: Any,
     code: int,
     numbers: Any,
     tolerance: float,
     reached: Any,
     passes: Any,
 ) -> None:
-    """`newton_cg_node` for every row; w (b, d), reached (b,), passes (b,)."""
-    for k in prange(w.shape[0]):
+    """`newton_cg_node` for the rows begin .. end - 1; w (b, d), reached (b,), passes (b,)."""
+    for k in range(begin, end):
         reached[k] = newton_cg_node(
             rows,
             labels,
@@ -434,8 +436,10 @@ def newton_cg(
         )
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def chord(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -458,9 +462,9 @@ def chord(
     reached: Any,
     passes: Any,
 ) -> None:
-    """`chord_node` for every row; anchors (n, d),
+    """`chord_node` for the rows begin .. end - 1; anchors (n, d),
     ridges (n,) and inverses (n, d, d) by node position."""
-    for k in prange(w.shape[0]):
+    for k in range(begin, end):
         i = nodes[k]
         reached[k] = chord_node(
             rows,
@@ -485,8 +489,10 @@ def chord(
         )
 
 
-@njit(**PARALLEL)
+@njit(**OPTIONS)
 def rebuild(
+    begin: int,
+    end: int,
     rows: Any,
     labels: Any,
     weights: Any,
@@ -498,8 +504,9 @@ def rebuild(
     ridges: Any,
     inverses: Any,
 ) -> None:
-    """Take the inverse Hessian of every node with a ridge again at its anchor."""
-    for i in prange(ridges.shape[0]):
+    """Take the inverse Hessian of every node with a ridge, of begin .. end - 1, again at its
+    anchor."""
+    for i in range(begin, end):
         if ridges[i] >= 0.0:
             inverse_hessian(
                 rows,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError, StateError, TacendaError, UnsupportedError
-from tacenda.threads import kernel_threads
+from tacenda.threads import in_parts
 
 if TYPE_CHECKING:
     from tacenda.problem.store import Store
@@ -95,35 +95,41 @@ def argmin(
     if uses_chords(store):
         chords, patience = store.chords(), max(8, store.dim // 8)
         cache = (chords.anchors, chords.ridges, chords.inverses)
-        with kernel_threads(2 * store.elements(nodes)):
-            kernels_solver.chord(
-                store.kernel_rows,
-                store.labels,
-                store.kernel_weights,
-                nodes,
-                *ranges,
-                *middle,
-                *loss,
-                patience,
-                *cache,
-                reached,
-                passes,
-            )
+        in_parts(
+            kernels_solver.chord,
+            len(nodes),
+            2 * store.elements(nodes),
+            store.kernel_rows,
+            store.labels,
+            store.kernel_weights,
+            nodes,
+            *ranges,
+            *middle,
+            *loss,
+            patience,
+            *cache,
+            reached,
+            passes,
+            sizes=store.sizes[nodes],
+        )
     left = np.flatnonzero(~(reached <= tolerance))
     if len(left):  # all of them, or the rare ones whose Hessian could not be inverted
         rest: Any = (*(part[left] for part in ranges), *(part[left] for part in middle[:-1]), l2)
         found, norms, more = rest[2], np.full(len(left), np.inf), np.zeros(len(left))
-        with kernel_threads(2 * store.elements(nodes[left])):
-            kernels_solver.newton_cg(
-                store.kernel_rows,
-                store.labels,
-                store.kernel_weights,
-                *rest,
-                store.n_outputs,
-                *loss,
-                norms,
-                more,
-            )
+        in_parts(
+            kernels_solver.newton_cg,
+            len(left),
+            2 * store.elements(nodes[left]),
+            store.kernel_rows,
+            store.labels,
+            store.kernel_weights,
+            *rest,
+            store.kernel_classes,
+            *loss,
+            norms,
+            more,
+            sizes=store.sizes[nodes[left]],
+        )
         w[left], reached[left] = found, norms
         passes[left] += more
     store.count_reads(nodes, passes)
@@ -166,19 +172,22 @@ def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
             f"not {anchors.shape}; resume with the problem that wrote it."
         )
     chords.anchors[:], chords.ridges[:] = anchors, ridges
-    with kernel_threads(store.dim * store.elements(np.arange(store.n_nodes))):
-        kernels_solver.rebuild(
-            store.kernel_rows,
-            store.labels,
-            store.kernel_weights,
-            store.offsets,
-            store.loss_scale / store.divisors,
-            store.loss.code,
-            store.loss.numbers,
-            chords.anchors,
-            chords.ridges,
-            chords.inverses,
-        )
+    in_parts(
+        kernels_solver.rebuild,
+        store.n_nodes,
+        store.dim * store.elements(np.arange(store.n_nodes)),
+        store.kernel_rows,
+        store.labels,
+        store.kernel_weights,
+        store.offsets,
+        store.loss_scale / store.divisors,
+        store.loss.code,
+        store.loss.numbers,
+        chords.anchors,
+        chords.ridges,
+        chords.inverses,
+        sizes=store.sizes,
+    )
     return chords
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array, Floats
+from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.problem.losses import Loss
 from tacenda.problem.validate.rows import JoinedShards
+
+_CHUNK = 1 << 20  # labels that are looked up at once
+_FEW = 8  # up to so many classes, labels are compared with each
 
 
 def encode_labels(
@@ -33,45 +36,64 @@ def encode_labels(
     _check_count(loss, len(known), declared=classes is not None)
     order = np.argsort(known, kind="stable")
     numbers = np.empty(int(table.offsets[-1]))
-    for position, y in enumerate(table.labels):
-        place = (
-            np.minimum(np.searchsorted(known[order], y), len(known) - 1)
-            if _alike(y, known)
-            else None
-        )
-        if place is None or not (known[order][place] == y).all():
-            raise InputError(
-                f"{table.node_name(position)} has a label which is not one of the {len(known)} "
-                "declared classes; add it to classes, or drop such records."
-            )
-        numbers[table.offsets[position] : table.offsets[position + 1]] = order[place]
+    for first, piece in table.pieces():
+        if not _alike(piece, known):
+            raise InputError(_undeclared(table, first, len(known)))
+        for a in range(0, len(piece), _CHUNK):
+            y = piece[a : a + _CHUNK]
+            place = _places(y, known[order])
+            wrong = np.flatnonzero(known[order][place] != y)
+            if len(wrong):
+                raise InputError(_undeclared(table, first + a + int(wrong[0]), len(known)))
+            numbers[first + a : first + a + len(y)] = order[place]
     if loss.kind == "binary":
-        numbers = 2.0 * numbers - 1.0
+        numbers *= 2.0
+        numbers -= 1.0
     return numbers, tuple(known.tolist())
+
+
+def _places(y: Array, known: Array) -> Ints:
+    """Where each label would stand among the sorted ones, at most at the last."""
+    if len(known) > _FEW:
+        return np.minimum(np.searchsorted(known, y), len(known) - 1)
+    place = np.zeros(len(y), np.int64)  # some passes are faster than as many searches
+    for label in known[1:]:
+        place += y >= label
+    return place
+
+
+def _undeclared(table: JoinedShards, record: int, count: int) -> str:
+    return (
+        f"{table.name_at(record)} has a label which is not one of the {count} declared classes; "
+        "add it to classes, or drop such records."
+    )
 
 
 def _targets(table: JoinedShards, loss: Loss) -> Floats:
     low, high = loss.label_range
     result = np.empty(int(table.offsets[-1]))
-    for position, y in enumerate(table.labels):
-        name = table.node_name(position)
+    for first, y in table.pieces():
         if y.dtype.kind not in "biuf":
             raise InputError(
-                f"{name}: y must hold real numbers for a regression loss, not {y.dtype}; "
-                "convert it first."
+                f"{table.name_at(first)}: y must hold real numbers for a regression loss, "
+                f"not {y.dtype}; convert it first."
             )
-        part = result[table.offsets[position] : table.offsets[position + 1]]
+        part = result[first : first + len(y)]
         with np.errstate(over="ignore"):  # a longer float becomes infinite here
             part[:] = y
         if not np.isfinite(part).all():
+            wrong = first + int(np.flatnonzero(~np.isfinite(part))[0])
             raise InputError(
-                f"{name}: y holds NaN or infinity; fill in or drop such records first."
+                f"{table.name_at(wrong)}: y holds NaN or infinity; "
+                "fill in or drop such records first."
             )
-        if not ((part >= low) & (part <= high)).all():
+        inside = (part >= low) & (part <= high)
+        if not inside.all():
+            wrong = first + int(np.flatnonzero(~inside)[0])
             raise InputError(
-                f"{name}: y must lie from {low:g} to label_bound={high:g} for the loss "
-                f"{loss.name!r}, and some labels do not; declare a larger label_bound from public "
-                "knowledge (in a file: problem.loss_options), or clip the labels to it."
+                f"{table.name_at(wrong)}: y must lie from {low:g} to label_bound={high:g} for the "
+                f"loss {loss.name!r}, and some labels do not; declare a larger label_bound from "
+                "public knowledge (in a file: problem.loss_options), or clip the labels to it."
             )
     return result
 
@@ -93,11 +115,12 @@ def _declared(classes: Iterable[Any]) -> Array:
 
 def _found(table: JoinedShards) -> Array:
     """The sorted labels of all nodes."""
-    for position, y in enumerate(table.labels):
-        name = table.node_name(position)
+    for k, (first, y) in enumerate(table.pieces()):
+        name = table.name_at(first)
         if y.dtype.kind == "O":
-            table.labels[position] = y = _plain(name, y)
+            table.labels[k] = y = _plain(name, y)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
+            name = table.name_at(first + int(np.flatnonzero(~np.isfinite(y))[0]))
             raise InputError(
                 f"{name}: y holds NaN or infinity; fill in or drop such records first."
             )

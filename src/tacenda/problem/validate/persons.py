@@ -3,7 +3,6 @@ records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,38 +16,29 @@ from tacenda.problem.validate.rows import JoinedShards
 
 def joined_persons(table: JoinedShards, persons: Any, members_per_person: int) -> list[Array]:
     """One array of ids per node, in the order of the table; messages name the node, never an id."""
-    n = len(table.labels)
-    if isinstance(persons, Mapping) != (table.node_labels is not None):
-        raise InputError(
-            "persons must come as the shards do: one array of ids per node in a list, or in a dict "
-            f"by node label, not as {type(persons).__name__}."
-        )
-    if table.node_labels is not None:
-        if set(persons) != set(table.node_labels):
-            raise InputError(
-                "persons must have the same node labels as the shards; give one array per node."
-            )
-        persons = [persons[label] for label in table.node_labels]
-    if len(persons) != n:
-        raise InputError(f"persons must hold one array of ids per node ({n}), not {len(persons)}.")
+    counts = np.diff(table.offsets).tolist()
     found = []
-    for position, own in enumerate(persons):
+    for position, own in enumerate(table.by_node("persons", persons)):
         name = table.node_name(position)
         ids = person_names(own, f"persons of {name}")
-        if len(ids) != len(table.labels[position]):
+        if len(ids) != counts[position]:
             raise InputError(
-                f"{name} has {len(table.labels[position])} records and {len(ids)} ids of persons; "
+                f"{name} has {counts[position]} records and {len(ids)} ids of persons; "
                 "give one per record."
             )
         found.append(ids)
-    most = most_nodes(found)
+    refuse_spread(most_nodes(found), members_per_person)
+    return found
+
+
+def refuse_spread(most: int, members_per_person: int) -> None:
+    """Refuse persons who are on more nodes, `most` at most, than is declared."""
     if most > members_per_person:
         raise InputError(
             f"members_per_person must be at least {most}, on so many nodes is one person, not "
             f"{members_per_person}: put all records of a person on one node "
             "(data.partition.by_person), or declare it."
         )
-    return found
 
 
 def capped(
@@ -73,7 +63,7 @@ def capped(
         rows = rows[kept]
     offsets = np.concatenate([[0], np.cumsum([len(own) for own in parts])]).astype(np.int64)
     labels = [
-        own[where - start]
-        for own, where, start in zip(table.labels, parts, table.offsets, strict=False)
+        own[kept[(kept >= first) & (kept < first + len(own))] - first]
+        for first, own in table.pieces()
     ]
     return replace(table, rows=rows, labels=labels, offsets=offsets), kept

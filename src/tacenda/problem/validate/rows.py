@@ -22,10 +22,20 @@ _CHUNK_ELEMENTS = 1 << 18
 NORM_SLACK = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-6}
 
 
+@dataclass(frozen=True, eq=False)
+class ByNode:
+    """Records of all nodes in one table, node after node: X (N, p), y (N,) and the number of each
+    node's records, sizes (n,) or one for all. What `Problem.from_arrays` makes of its arguments."""
+
+    X: Any
+    y: Any
+    sizes: Any
+
+
 @dataclass(frozen=True)
 class JoinedShards:
-    """All records in node order: `rows`, raw `labels` per node, `offsets` (n+1,), and the users'
-    node labels, if any.
+    """All records in node order: `rows`, the raw labels in pieces, one after the other (of one node
+    each, or a single piece), `offsets` (n+1,), and the users' node labels, if any.
     """
 
     rows: Rows
@@ -33,15 +43,59 @@ class JoinedShards:
     offsets: Ints
     n_features: int
     node_labels: tuple[Any, ...] | None
+    whole: bool = False  # what belongs to the records comes in one piece, not in one per node
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.offsets) - 1
 
     def node_name(self, position: int) -> str:
         """How messages call a node."""
         return _name(self.node_labels, position)
 
+    def name_at(self, record: int) -> str:
+        """How messages call the node of a record."""
+        return self.node_name(int(np.searchsorted(self.offsets, record, side="right")) - 1)
+
+    def pieces(self) -> Iterator[tuple[int, Array]]:
+        """(the first record, labels) of each piece."""
+        first = 0
+        for y in self.labels:
+            yield first, y
+            first += len(y)
+
+    def by_node(self, what: str, given: Any) -> list[Any]:
+        """Something that comes with the records, as one entry per node, in order."""
+        n = self.n_nodes
+        if self.whole:
+            values = np.asarray(given)
+            if values.shape != (int(self.offsets[-1]),):
+                raise InputError(
+                    f"{what} must be one array with an entry for each of the "
+                    f"{int(self.offsets[-1])} records, as X and y are, not of shape {values.shape}."
+                )
+            return np.split(values, self.offsets[1:-1])
+        if isinstance(given, Mapping) != (self.node_labels is not None):
+            raise InputError(
+                f"{what} must come as the shards do: one array per node in a list, or in a dict by "
+                f"node label, not as {type(given).__name__}."
+            )
+        if self.node_labels is not None:
+            if set(given) != set(self.node_labels):
+                raise InputError(
+                    f"{what} must have the same node labels as the shards; give one array per node."
+                )
+            return [given[label] for label in self.node_labels]
+        if len(given) != n:
+            raise InputError(f"{what} must hold one array per node ({n}), not {len(given)}.")
+        return list(given)
+
 
 def read_shards(shards: Any) -> JoinedShards:
     """Check the shards' structure and join them;
     consecutive views of one array are joined without a copy."""
+    if isinstance(shards, ByNode):
+        return _read_by_node(shards)
     node_labels, pairs = _pairs(shards)
     tables, labels = [], []
     for position, pair in enumerate(pairs):
@@ -69,6 +123,34 @@ def read_shards(shards: Any) -> JoinedShards:
     return JoinedShards(_joined(tables, dtype), labels, offsets, tables[0].shape[1], node_labels)
 
 
+def _read_by_node(given: ByNode) -> JoinedShards:
+    x, y = _features("The table", given.X), _labels("The table", given.y)
+    count = x.shape[0]
+    if count != len(y):
+        raise InputError(f"X has {count} rows and y {len(y)} labels; give one label per row.")
+    sizes = np.asarray(given.sizes)
+    if sizes.ndim > 1 or sizes.dtype.kind not in "iu" or sizes.size == 0 or sizes.min() < 1:
+        raise InputError(
+            "sizes must be whole numbers of at least 1, one for each node or one for all, "
+            f"not {given.sizes!r}."
+        )
+    if sizes.ndim == 0:
+        if count == 0 or count % int(sizes):
+            raise InputError(
+                f"sizes must divide the number of records ({count}), not {int(sizes)}; "
+                "give one number for each node."
+            )
+        offsets = np.arange(0, count + 1, int(sizes), dtype=np.int64)
+    else:
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        if offsets[-1] != count:
+            raise InputError(
+                f"sizes must add up to the number of records ({count}), not to {offsets[-1]}."
+            )
+    rows = _joined([x], x.dtype)
+    return JoinedShards(rows, [y], offsets, x.shape[1], None, whole=True)
+
+
 def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Rows:
     """The rows, checked to be finite and of norm at most data_norm, or scaled down to it (in a
     copy, if any is)."""
@@ -81,9 +163,8 @@ def bound_rows(table: JoinedShards, data_norm: float, on_large_rows: str) -> Row
     if len(large) == 0:
         return table.rows
     if on_large_rows == "error":
-        node = int(np.searchsorted(table.offsets, large[0], side="right")) - 1
         raise InputError(
-            f"{table.node_name(node)} has a row of X whose norm is above "
+            f"{table.name_at(large[0])} has a row of X whose norm is above "
             f"data_norm={data_norm:g}; scale the features by public bounds, "
             "declare a larger data_norm, or pass on_large_rows='scale'."
         )
@@ -112,7 +193,9 @@ def square_norms(rows: Rows) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         for a, b in _chunks(*rows.shape):
             part = rows[a:b].astype(np.float64, copy=False)
-            np.einsum("ij,ij->i", part, part, out=result[a:b])
+            # A row on its own would be added up in another order, if it is long
+            part = part if b - a > 1 else np.repeat(part, 2, axis=0)
+            result[a:b] = np.einsum("ij,ij->i", part, part)[: b - a]
     return result
 
 
@@ -235,7 +318,7 @@ def _chunks(n_rows: int, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _refuse_non_finite(table: JoinedShards, row: int) -> None:
-    node = table.node_name(int(np.searchsorted(table.offsets, row, side="right")) - 1)
+    node = table.name_at(row)
     if isinstance(table.rows, tuple):
         data, indices, indptr = table.rows
         part = slice(indptr[row], indptr[row + 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,23 +17,10 @@ def joined_weights(table: JoinedShards, weights: Any, weight_bound: float) -> Fl
     A quotient of floats is never above 1 where the weight is not above the bound. Messages name the
     node, never a value.
     """
-    n = len(table.labels)
-    if isinstance(weights, Mapping) != (table.node_labels is not None):
-        raise InputError(
-            "weights must come as the shards do: one array per node in a list, or in a dict by "
-            f"node label, not as {type(weights).__name__}."
-        )
-    if table.node_labels is not None:
-        if set(weights) != set(table.node_labels):
-            raise InputError(
-                "weights must have the same node labels as the shards; give one array per node."
-            )
-        weights = [weights[label] for label in table.node_labels]
-    if len(weights) != n:
-        raise InputError(f"weights must hold one array per node ({n}), not {len(weights)}.")
+    counts = np.diff(table.offsets).tolist()
     found = [
-        _checked(table.node_name(k), own, len(table.labels[k]), weight_bound)
-        for k, own in enumerate(weights)
+        _checked(table.node_name(k), own, counts[k], weight_bound)
+        for k, own in enumerate(table.by_node("weights", weights))
     ]
     return np.concatenate(found) / weight_bound
 
