@@ -222,7 +222,11 @@ class _Calls:
         if now - self.looked < LOOK_SECONDS:
             return
         self.looked = now
-        if self.pool.workers():
+        try:
+            there = self.pool.workers()
+        except self.pool.gone as gone:
+            raise self._away(gone) from None
+        if there:
             self.peopled, self.told = now, False
         elif now - self.peopled > IDLE_SECONDS:
             raise EngineError(

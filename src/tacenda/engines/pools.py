@@ -61,7 +61,7 @@ class Pool:
             job.cancel()
 
     def workers(self) -> int:
-        """How many there are now."""
+        """How many there are now; raises what `gone` says."""
         return 1
 
 
@@ -87,22 +87,35 @@ class _Loky(Pool):
         self.most, self.threads = jobs, max(1, (os.cpu_count() or 1) // jobs)
 
     def submit(self, function: Any, *values: Any) -> Future[Any]:
-        from joblib.externals.loky import get_reusable_executor
+        try:
+            return self._executor().submit(function, *values)
+        except RuntimeError:  # broken or shut down since: the next one is new
+            _processes.clear()
+            return self._executor().submit(function, *values)
 
-        for _ in range(RETRIES):
-            with contextlib.suppress(BrokenProcessPool):  # it has just broken: the next one is new
-                executor = get_reusable_executor(max_workers=self.most, timeout=60)
-                return executor.submit(function, *values)
-        return get_reusable_executor(max_workers=self.most, timeout=60).submit(function, *values)
+    def _executor(self) -> Any:
+        """Kept from one call of `run_calls` to the next. Not the one that joblib keeps: what is
+        ours lacks what joblib adds to its own, and joblib would take it for its own."""
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        assert self.most is not None
+        if self.most not in _processes:
+            for other in _processes.values():
+                other.shutdown()
+            _processes.clear()
+            _processes[self.most] = ProcessPoolExecutor(self.most, timeout=60)
+        return _processes[self.most]
 
     def withdraw(self, jobs: Sequence[Future[Any]]) -> None:
         """Ctrl-C in a terminal reaches these processes too, and they stop after a round. What does
         not stop is ended, or this program would wait for it: its last checkpoint is whole."""
         super().withdraw(jobs)
         if wait(jobs, timeout=GRACE_SECONDS).not_done:
-            from joblib.externals.loky import get_reusable_executor
+            self._executor().shutdown(kill_workers=True)
+            _processes.clear()
 
-            get_reusable_executor(max_workers=self.most, timeout=60).shutdown(kill_workers=True)
+
+_processes: dict[int, Any] = {}  # the processes of this machine, by their number
 
 
 class _Dask(Pool):
@@ -150,8 +163,8 @@ class _Dask(Pool):
     def workers(self) -> int:
         try:
             return len(self._client.nthreads())
-        except OSError:
-            return 0  # its jobs will say so
+        except TimeoutError:
+            return 0
 
 
 @contextlib.contextmanager
@@ -214,11 +227,17 @@ class _Ray(Pool):
 
     def withdraw(self, jobs: Sequence[Future[Any]]) -> None:
         for job in jobs:
-            with contextlib.suppress(*self.gone):  # then nothing is left to cancel
-                self._ray.cancel(self._tasks[job])
+            if self._ray.is_initialized():  # otherwise Ray would begin another cluster to ask it
+                with contextlib.suppress(*self.gone):
+                    self._ray.cancel(self._tasks[job])
 
     def workers(self) -> int:
-        return int(self._ray.cluster_resources().get("CPU", 0))
+        if not self._ray.is_initialized():
+            raise ConnectionError("the client of Ray has given up")
+        try:
+            return int(self._ray.cluster_resources().get("CPU", 0))
+        except Exception as failed:  # gRPC's own kinds, ValueError of a closed channel, ...
+            raise ConnectionError(str(failed)) from failed
 
 
 _ray_engine: Engine | None = None  # where this process has connected to by itself
@@ -248,8 +267,11 @@ def _ray(engine: Engine) -> Pool:
         except (ConnectionError, OSError, ValueError, RuntimeError) as failed:
             raise EngineError(
                 f"engine {engine}: no cluster of Ray answered ({' '.join(str(failed).split())}); "
-                "correct the address, and set RAY_AUTH_MODE=token if the cluster asks for one."
+                "correct the address; where the cluster asks for a token, set RAY_AUTH_MODE=token "
+                "and RAY_AUTH_TOKEN."
             ) from None
+        for name in ("ray.util.client", "ray.util.client.logsclient"):  # told in a sentence
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         _ray_engine = engine
     return _Ray()
 
