@@ -12,6 +12,10 @@ def squared(number: int) -> int:
     return number * number
 
 
+def added(one: int, other: int) -> int:
+    return one + other
+
+
 def wrong(number: int) -> int:
     raise ValueError(f"a call of its own failed: {number}")
 
@@ -35,6 +39,14 @@ def slow(number: int, seconds: float) -> int:
     return number
 
 
-def squared_path(path: str) -> str:
-    """In place of the trial: an answer of another program."""
-    return f"another program than that of {path}"
+def counted(folder: str, number: int) -> int:
+    """Leaves a line for every time that it is called."""
+    with Path(folder, f"{number}.txt").open("a") as lines:
+        lines.write(f"{os.getpid()}\n")
+    return number
+
+
+def threads() -> int:
+    import numba
+
+    return int(numba.get_num_threads())

@@ -123,6 +123,20 @@ def program() -> str:
     return found.hexdigest()
 
 
+@functools.cache
+def versions() -> dict[str, str]:
+    """What has to be the same in two processes for their results to be: by names that a sentence
+    can use, the program's own files last."""
+    import tacenda
+
+    return {
+        "the version of tacenda": tacenda.__version__,
+        "the version of Python": platform.python_version(),
+        **{f"the version of {name}": metadata.version(name) for name in _LIBRARIES},
+        "the program's files": program(),
+    }
+
+
 class _Walk:
     """One walk over a value; what was met before is named by its number, so that circles end."""
 

@@ -11,11 +11,14 @@ TacendaError
 ├── StateError                    a checkpoint, ledger or run folder is damaged,
 │                                 or does not belong here
 └── NetworkError                  a peer or transport failed
+    └── EngineError               a cluster for independent runs is away, or its workers are of no
+                                  use; what is finished is stored
 
 DeclarationWarning (UserWarning)  something public was not declared, so a default or the data
                                   themselves took its place
 WeakPrivacyWarning (UserWarning)  a budget that promises next to nothing, or noise above all that
                                   the records can say
+EngineWarning (UserWarning)       a worker was lost and its run is made again, or there is none
 LedgerWarning (UserWarning)       how a ledger found the account of a run, or that its file was
                                   open to others
 """
@@ -66,12 +69,20 @@ class NetworkError(TacendaError):
     """A peer or a transport failed."""
 
 
+class EngineError(NetworkError):
+    """A cluster for independent runs is away, or its workers are of no use."""
+
+
 class DeclarationWarning(UserWarning):
     """Something public was not declared, so a default or the data themselves took its place."""
 
 
 class WeakPrivacyWarning(UserWarning):
     """A budget that promises next to nothing, or noise larger than all that the records can say."""
+
+
+class EngineWarning(UserWarning):
+    """A worker was lost and its run is made again, or there is no worker at the moment."""
 
 
 class LedgerWarning(UserWarning):

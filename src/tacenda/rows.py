@@ -26,8 +26,6 @@ from tacenda.threads import in_parts
 _ONES = np.empty(0)
 _MOST = 4
 _SMALL = 1 << 12  # numbers; below, NumPy is as fast as a compiled call
-
-
 _LARGE = 1 << 25  # bytes; below, the C library keeps memory for reuse itself
 _KEPT = 8  # idle arrays of one shape, at the most: a round has about as many at once
 _idle: dict[tuple[Any, ...], list[Array]] = {}

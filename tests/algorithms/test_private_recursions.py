@@ -43,6 +43,7 @@ class Plain:
         self, edges: list[tuple[int, int]], seed: int = 0, multiplier: float = 0.7
     ) -> None:
         rng = np.random.default_rng(seed)
+        self.memo: dict[str, Any] = {}
         root = rng.normal(size=(N, D, D))
         self.h, self.b = root @ root.transpose(0, 2, 1) + np.eye(D), rng.normal(size=(N, D))
         self.join = np.zeros((N, N))

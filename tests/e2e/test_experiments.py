@@ -10,10 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from tacenda.cli.app import app
+from tacenda.engines import Workers
 from tacenda.experiments import player
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.registry import CLAIMS, EXPERIMENTS, by_name
 from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
+
+TWO = Workers(jobs=2)
 
 
 def invoke(*words: str) -> str:
@@ -100,7 +103,7 @@ def test_one_run_under_two_names_is_made_once(tmp_path: Path) -> None:
             replace(cell, seed=1),
         ],
     )
-    rows = player.play(twice, Size(), tmp_path, jobs=2, show=False)
+    rows = player.play(twice, Size(), tmp_path, workers=TWO, show=False)
     assert len(list((tmp_path / "cells").iterdir())) == 2
     assert [(r["method"], r["seed"]) for r in rows] == [("a", 0), ("b", 0), ("a", 1)]
     assert rows.rows[0]["value"] == rows.rows[1]["value"]
@@ -109,7 +112,7 @@ def test_one_run_under_two_names_is_made_once(tmp_path: Path) -> None:
 def test_side_by_side_gives_the_same_rows(out: Path, tmp_path: Path) -> None:
     experiment, size = by_name("recycled-convergence"), Size("quick", 1)
     alone = [(r["method"], r["round"], r["value"]) for r in player.stored(experiment, size, out)]
-    two = player.play(experiment, size, tmp_path, jobs=2, show=False)
+    two = player.play(experiment, size, tmp_path, workers=TWO, show=False)
     assert [(r["method"], r["round"], r["value"]) for r in two] == alone
 
 

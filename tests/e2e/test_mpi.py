@@ -3,14 +3,19 @@ ledger and checkpoints of all, and a clear end for every rank whatever goes wron
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from mpi_stage import KINDS, write_files
+from tacenda.runs.references import CEILING, SERVER
 
 pytest.importorskip("mpi4py")
 TESTS = Path(__file__).parents[1]
@@ -48,6 +53,45 @@ def test_a_run_on_two_ranks_is_that_of_one_process() -> None:
 @pytest.mark.parametrize("count", [2, 4])
 def test_every_algorithm_on_ranks(count: int) -> None:
     assert_done(stage(count, "every_algorithm"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_algorithm_on_every_kind_of_records(kind: str, count: int) -> None:
+    assert_done(stage(count, "kinds_of_records", kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_masked_sums_moments_and_statistics(count: int) -> None:
+    assert_done(stage(count, "one_round_releases"))
+
+
+@pytest.mark.slow
+def test_large_sparse_nodes_are_cut_as_in_one_process() -> None:
+    assert_done(stage(2, "large_nodes"))
+
+
+def test_ranks_read_their_own_nodes_records(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    assert_done(stage(2, "runs_of_files", str(tmp_path), "3"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_ranks_read_their_own_part_of_every_source(count: int, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    assert_done(stage(count, "runs_of_files", str(tmp_path)))
+
+
+@pytest.mark.slow
+def test_what_only_all_ranks_see_is_refused(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    lines = (tmp_path / "t.csv").read_text(encoding="utf-8")
+    (tmp_path / "0.csv").write_text(lines, encoding="utf-8")
+    (tmp_path / "1.csv").write_text(lines.replace(",yes,", ",no,", 1), encoding="utf-8")
+    assert_done(stage(2, "refusals", str(tmp_path)))
 
 
 @pytest.mark.slow
@@ -100,19 +144,48 @@ def test_ranks_of_two_versions_do_not_start() -> None:
 def test_fit_and_compare_under_mpiexec(tmp_path: Path) -> None:
     from tacenda.runtime.result import load
 
-    common = ["--data", "breast_cancer", "--nodes", "6", "--epsilon", "4", "--rounds", "5"]
-    for command, names in (("fit", ["-a", "cdpadmm"]), ("compare", ["-A", "cdpadmm,dpdda"])):
-        found = {}
+    write_files(tmp_path)
+    table = ["--data", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "t.toml")]
+    table += ["--seed", "1", "--set", "data.test_fraction=0.2", "--references"]
+    common = ["--epsilon", "4", "--rounds", "5", "--json"]
+    named = ["--data", "breast_cancer", "--nodes", "6"]
+    for command, names in (
+        ("fit", [*named, "-a", "cdpadmm"]),
+        ("compare", [*named, "-A", "cdpadmm,dpdda"]),
+        ("fit", [*table, "-a", "treegd"]),
+    ):
+        found, rows = {}, {}
         for count in (1, 2):
-            folder = tmp_path / f"{command}{count}"
-            asked = [command, *common, *names, "--folder", str(folder), "--json"]
-            done = ranks(count, "-m", "tacenda", *asked)
+            folder = tmp_path / f"{command}{len(names)}{count}"
+            done = ranks(count, "-m", "tacenda", command, *common, *names, "--folder", str(folder))
             assert done.returncode == 0, done.stderr
             assert done.stdout.count('"folder"') == 1  # one of the ranks speaks
             found[count] = {p.name: load(p).models for p in folder.glob("results/*.safetensors")}
+            rows[count] = {row["label"]: row for row in json.loads(done.stdout)["table"]}
         assert found[1].keys() == found[2].keys()
         for name, models in found[1].items():
             assert models.tobytes() == found[2][name].tobytes()
+        check_tables(rows[1], rows[2])
+
+
+def check_tables(one: dict[str, Any], two: dict[str, Any]) -> None:
+    """The same rows with the same numbers: but for the optimum, which ranks find by other steps,
+    and the trusted server, whom ranks do not have."""
+    assert one.keys() == two.keys()
+    for label, row in one.items():
+        for name, value in row.items():
+            found = two[label].get(name)
+            if label == SERVER:
+                assert found is None or name in ("label", "missing")
+            elif name in ("worst_objective", "worst_objective_range"):
+                assert found == pytest.approx(value, rel=1e-12)
+            elif label == CEILING or name == "suboptimality":
+                near = isinstance(value, float)
+                assert found == (pytest.approx(value, abs=1e-3) if near else value), (label, name)
+            elif name != "seconds":
+                assert found == value, (label, name)
+    if SERVER in two:
+        assert "in one process" in two[SERVER]["missing"]
 
 
 @pytest.mark.slow

@@ -43,6 +43,9 @@ class Node(Protocol):
         Number of nodes of the network.
     facts : Facts
         Public facts of the problem.
+    memo : dict
+        What an algorithm has worked out from public numbers and wants to find in the next round;
+        empty again when the network changes. No state: a resumed run begins with none.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Node(Protocol):
     rounds: int  # how many there will be
     n_nodes: int
     facts: Facts
+    memo: dict[str, Any]
 
     @property
     def degree(self) -> Array:

@@ -49,6 +49,34 @@ class LinearisedState:
     heard: Array
 
 
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """Columns (b, 1) of one (rho, eta): part = 1 / (2 rho deg + eta), what the own iterate, the
+    dual, the heard and the shared one are multiplied by, and the shared one in the dual's step."""
+
+    part: Array
+    own: Array
+    dual: Array
+    heard: Array
+    shared: Array
+    back: Array
+
+
+def _factors(node: Node, rho: float, eta: Any) -> _Factors:
+    """Worked out once while rho and eta stay as they are."""
+    known = node.memo.get("linearised")
+    fixed = not isinstance(eta, np.ndarray)
+    if fixed and known is not None and known[:2] == (rho, eta):
+        found: _Factors = known[2]
+        return found
+    deg = node.degree
+    part = 1 / (2 * rho * deg + eta)
+    found = _Factors(part, eta * part, 2 * part, rho * part, rho * part * deg, (-rho / 2) * deg)
+    if fixed:
+        node.memo["linearised"] = (rho, eta, found)
+    return found
+
+
 def _round(
     s: LinearisedState,
     node: Node,
@@ -59,33 +87,30 @@ def _round(
     relative_std: float | None,
 ) -> LinearisedState:
     """One round of the family; eta is a number, or a function of the inner step."""
-    deg = node.degree
     if isinstance(eta, np.ndarray):  # one for each node
         eta = eta.astype(s.w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
-    pull = None if steps == 1 else combined(2, s.dual, rho, s.heard, rho * deg, s.shared)
+    pull = None if steps == 1 else combined(2, s.dual, rho, s.heard, rho * node.degree, s.shared)
     w = total = s.w
     for k in range(1, steps + 1):
         e = eta(k) if callable(eta) else eta
-        part = 1 / (2 * rho * deg + e)
+        f = _factors(node, rho, e)
         query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
         public = (
-            combined(e * part, w, part, pull)
+            combined(f.own, w, f.part, pull)
             if pull is not None  # in one pass where it is needed once
-            else combined(
-                e * part, w, 2 * part, s.dual, rho * part, s.heard, rho * part * deg, s.shared
-            )
+            else combined(f.own, w, f.dual, s.dual, f.heard, s.heard, f.shared, s.shared)
         )
-        w = node.release(public - part * query, relative_std=relative_std)
+        w = node.release(public - f.part * query, relative_std=relative_std)
         del public, query  # large networks: their memory serves what follows
         if by_prox:
-            w = node.prox(w, part)
+            w = node.prox(w, f.part)
         if algorithm.radius is not None:
             w = _into_ball(w, algorithm.radius)
         total = w if k == 1 else total + w
     shared = total / steps if steps > 1 else w
     heard = node.neighbour_sum(shared)
-    dual = combined(1, s.dual, rho / 2, heard, (-rho / 2) * deg, shared)
+    dual = combined(1, s.dual, rho / 2, heard, f.back, shared)
     return LinearisedState(w, shared, dual, heard)
 
 

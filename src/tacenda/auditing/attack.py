@@ -21,7 +21,7 @@ from tacenda.auditing.result import AuditResult
 from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
 from tacenda.auditing.trials import run_trials
 from tacenda.auditing.worlds import Canary, Script, two_worlds
-from tacenda.engines import Engine
+from tacenda.engines import Workers
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -152,9 +152,7 @@ def audit(
         seed,
     )
     aim = aimed(scene, _pairs(canary, scene))
-    scores = run_trials(
-        aim.script, trials, jobs, progress, checkpoint, resume, Engine.parse(engine)
-    )
+    scores = run_trials(aim.script, trials, Workers.of(engine, jobs), progress, checkpoint, resume)
     return _judged(
         scene, aim, scores, truth_of(0, trials), confidence, jobs, time.perf_counter() - begin
     )

@@ -10,16 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from tacenda import checks
 from tacenda._types import Array
 from tacenda.auditing.portion import run_portion, trials_at_once
+from tacenda.auditing.wiretap import Portion
 from tacenda.auditing.worlds import Script
-from tacenda.engines import LOCAL, Engine, run_calls
+from tacenda.engines import Call, Workers, run_calls
 from tacenda.errors import StateError
 from tacenda.formats.files import checked_output, replacing
 from tacenda.runtime.interrupt import BetweenRounds
@@ -33,18 +32,15 @@ SHARES = 64  # into so many parts the trials are cut for a cluster, whose size i
 def run_trials(
     script: Script,
     trials: int,
-    jobs: int,
+    workers: Workers,
     progress: str | bool,
     checkpoint: str | Path | None,
     resume: bool,
-    engine: Engine | None = None,
 ) -> Array:
     """(trials, attacks) the scores of every trial."""
-    checks.whole("jobs", jobs, least=1)
     file = None if checkpoint is None else checked_output(checkpoint)
     scores = _begin(file, resume, script, trials)
-    where = engine or Engine(LOCAL)
-    shares = jobs if where.is_local else SHARES
+    shares = workers.jobs if workers.engine.is_local else SHARES
     size = min(trials_at_once(script), max(2, -(-trials // shares)))
     todo = [
         (a, min(size, trials - a))
@@ -56,17 +52,28 @@ def run_trials(
         Progress(progress, f"audit {script.spec.algorithm.name}", trials) as show,
         BetweenRounds() as interrupt,
     ):
+
+        def beat() -> None:
+            if interrupt.asked:
+                raise KeyboardInterrupt(f"audit stopped after {_done(scores)} of {trials} trials")
+            show(_done(scores))
+
+        def take(position: int, portion: Portion) -> None:
+            nonlocal saved
+            first, count = todo[position]
+            scores[first : first + count] = portion.scores
+            if file is not None and time.monotonic() - saved > SAVE_SECONDS:
+                _write(file, script, scores)
+                saved = time.monotonic()
+            beat()
+
         try:
-            for first, found in _in_portions(script, todo, where, jobs):
-                scores[first : first + len(found)] = found
-                if interrupt.asked:
-                    raise KeyboardInterrupt(
-                        f"audit stopped after {_done(scores)} of {trials} trials"
-                    )
-                if file is not None and time.monotonic() - saved > SAVE_SECONDS:
-                    _write(file, script, scores)
-                    saved = time.monotonic()
-                show(_done(scores))
+            if workers.here(len(todo)):
+                for position, (first, count) in enumerate(todo):
+                    take(position, run_portion(script, first, count))
+            else:
+                calls = [Call(f"trials {a} to {a + n - 1}", run_portion, (a, n)) for a, n in todo]
+                run_calls(workers.engine, calls, workers.jobs, take, shared=script, beat=beat)
         finally:
             # whatever ends the audit, also a second Ctrl-C or a lost process,
             # finished trials are kept
@@ -77,18 +84,6 @@ def run_trials(
 
 def _done(scores: Array) -> int:
     return int((~np.isnan(scores[:, 0])).sum())
-
-
-def _in_portions(
-    script: Script, todo: list[tuple[int, int]], engine: Engine, jobs: int
-) -> Iterator[tuple[int, Array]]:
-    if engine.is_local and (jobs == 1 or len(todo) < 2):
-        for first, count in todo:
-            yield first, run_portion(script, first, count).scores
-        return
-    work = [(run_portion, script, first, count) for first, count in todo]
-    for k, portion in run_calls(engine, work, jobs):
-        yield todo[k][0], portion.scores
 
 
 def _identity(script: Script) -> str:

@@ -13,6 +13,7 @@ from tacenda.cli import accounting, flags, show
 if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
     from tacenda.data.dataset import Dataset
+    from tacenda.engines import Workers
     from tacenda.planning import Change, Needed, Plan, Prediction
 
 Trials = Annotated[
@@ -75,7 +76,10 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         "target_accuracy": TargetAccuracy,
         "plot": Plot,
         "terms": Terms,
+        "jobs": flags.Jobs,
+        "engine": flags.Engine,
         "as_json": flags.Json,
+        "quiet": flags.Quiet,
     },
     trials=3,
 )
@@ -87,6 +91,9 @@ def plan(given: flags.Given) -> None:
 
     Example: tacenda plan --data patients.csv --schema patients.toml --nodes 20 --epsilon 1
     """
+    from tacenda.engines import Workers
+    from tacenda.planning.predict import predict
+
     trials, plot = given["trials"], given["plot"]
     if plot is not None:
         from tacenda.formats.files import checked_output
@@ -108,8 +115,15 @@ def plan(given: flags.Given) -> None:
     if sample is not None and trials:
         chosen = chosen.tuned(sample)
     changes = chosen.what_if()
-    prediction = chosen.predict(sample, trials) if trials else None
-    needed = _needed(chosen, given["target_excess"], given["target_accuracy"], trials, sample)
+    jobs = 1 if found.run.jobs == "auto" else found.run.jobs
+    workers = Workers.of(found.run.engine, jobs)
+    prediction = (
+        predict(chosen, sample, trials, workers=workers, progress=not given["quiet"])
+        if trials
+        else None
+    )
+    targets = given["target_excess"], given["target_accuracy"]
+    needed = _needed(chosen, *targets, trials, sample, workers)
     if plot is not None:
         from tacenda.planning.picture import draw
 
@@ -272,7 +286,12 @@ def _sample(given: flags.Given) -> Dataset | None:
 
 
 def _needed(
-    chosen: Plan, excess: float | None, accuracy: float | None, trials: int, sample: Any
+    chosen: Plan,
+    excess: float | None,
+    accuracy: float | None,
+    trials: int,
+    sample: Any,
+    workers: Workers,
 ) -> Needed | None:
     from tacenda.errors import InputError
 
@@ -286,7 +305,12 @@ def _needed(
             "members, not one per node."
         )
     return records_for(
-        chosen, target_excess=excess, target_accuracy=accuracy, trials=min(trials, 2), public=sample
+        chosen,
+        target_excess=excess,
+        target_accuracy=accuracy,
+        trials=min(trials, 2),
+        public=sample,
+        workers=workers,
     )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,37 +23,66 @@ from tacenda.config.shape import (
     schema_of_file,
     split_positions,
 )
+from tacenda.content import content_hash
 from tacenda.data.dataset import Dataset
+from tacenda.data.lazy_rows import LazyRows
+from tacenda.data.partition import Shards
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.evaluation.measures import Units
+from tacenda.graph.topology import Topology
+from tacenda.problem.problem import Problem
+from tacenda.runtime.held import Held
+from tacenda.runtime.ranks import ALONE, Ranks
+from tacenda.runtime.unseen import Unseen
 
 WIDE_LABEL = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """The records as a problem over a graph, the test part (X, y) if there is one,
-    and where they came from."""
+    """The records as a problem over a graph, and where they came from; over several ranks those of
+    this rank's nodes alone.
+
+    held: the problem's records among those of all; test: the test part (X, y) if there is one, of
+    which each rank has a share; records: how many there are of all nodes; node_labels: names of all
+    nodes, where they have any.
+    """
 
     dataset: Dataset
-    problem: Any
+    held: Held
     graph: Any
     test: tuple[Any, Any] | None
     schema: Schema | None
+    records: int
+    node_labels: tuple[Any, ...] | None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the nodes here: of all nodes, unless there are several ranks."""
+        return self.held.problem
 
     @property
     def label_units(self) -> Units:
         """Of the label, with its bounds."""
         return Units.of(None if self.schema is None else self.schema.label)
 
+    @cached_property
+    def unseen(self) -> Unseen | None:
+        """The test part; all ranks ask for it at once."""
+        return Unseen.of(self.test, self.problem, self.held.ranks)
 
-def private_run(config: RunConfig) -> PrivateRun:
-    """Load, split, spread over the nodes, and state the problem."""
-    from tacenda.problem.problem import Problem
 
-    most, members = config.privacy.records_per_person, config.privacy.members_per_person
-    dataset, schema = load(config.data, most)
+def private_run(config: RunConfig, ranks: Ranks = ALONE) -> PrivateRun:
+    """Load, split, spread over the nodes, and state the problem. Over several ranks, each reads the
+    labels of all records and the features of its own, where the source allows that
+    (`docs/cluster.md` says which do)."""
+    several = ranks.size > 1
+    most = config.privacy.records_per_person
+    dataset, schema = ranks.agreed(
+        lambda: load(config.data, most, lazy=several and _divides_unread(config.network)),
+        "reading the data",
+    )
     if most is None and dataset.persons is not None and config.privacy.private:
         warnings.warn(
             "the data names persons, but records_per_person is not declared: the promise is for "
@@ -63,22 +93,48 @@ def private_run(config: RunConfig) -> PrivateRun:
     how = partition_of(config.network, dataset.nodes is not None, dataset.persons is not None)
     words = promise_notes(config, how, 2 if how == "column" else node_count(config.network))
     dataset = replace(dataset, notes=[*dataset.notes, *words, *public_notes(config.data)])
+    if several:
+        found = content_hash((dataset.y, dataset.nodes, dataset.persons))
+        ranks.check_same({"the records' labels": found}, "give all of them the same data")
     if config.data.test_fraction:
         dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
-    classes = 0 if dataset.classes is None else len(dataset.classes)
-    shards = spread(dataset, config.network)
+    shards = ranks.agreed(lambda: spread(dataset, config.network), "dividing the records")
     graph = graph_of(config.network, shards.labels)
-    loss = loss_of(config.problem, classes)
-    section = config.problem
+    names = None if shards.labels == tuple(range(len(shards))) else tuple(graph.labels)
+    records, test = dataset.n_records, dataset.test
+    if several:
+        mine = ranks.parts(Topology.of(graph), config.run.blocks)[ranks.rank]
+        if names is not None:
+            place = {label: k for k, label in enumerate(shards.labels)}
+            mine = np.array([place[names[k]] for k in mine.tolist()])
+        shards = ranks.agreed(lambda: shards.of_nodes(mine), "reading its nodes' records")
+        if names is not None:  # as a dict by label, which says neither
+            shards = Shards(shards, persons=None if most is None else shards.persons)
+        test = ranks.agreed(lambda: _share(test, ranks), "reading its test records")
+        dataset = _emptied(dataset, test)
+    problem = ranks.agreed(
+        lambda: _problem(config, dataset, shards, names if not several else None),
+        "checking its nodes' records",
+    )
+    held, _ = Held.of(problem, graph, config.run.blocks, ranks)
+    return PrivateRun(dataset, held, graph, test, schema, records, names)
+
+
+def _problem(
+    config: RunConfig, dataset: Dataset, shards: Shards, names: tuple[Any, ...] | None
+) -> Problem:
+    """The nodes' records with what is declared about them; names: in which order, if not theirs."""
+    section, most = config.problem, config.privacy.records_per_person
+    classes = 0 if dataset.classes is None else len(dataset.classes)
     held: Any = shards
     persons: Any = shards.persons
-    if shards.labels != tuple(range(len(shards))):
-        held = {k: shards.as_dict()[k] for k in graph.labels}
+    if names is not None:
+        held = {k: shards.as_dict()[k] for k in names}
         if persons is not None:
             persons = dict(zip(shards.labels, persons, strict=True))
-    problem = Problem(
+    return Problem(
         held,
-        loss=loss,
+        loss=loss_of(section, classes),
         regulariser=regulariser_of(section),
         strength=section.strength,
         loss_scale=section.loss_scale,
@@ -90,21 +146,45 @@ def private_run(config: RunConfig) -> PrivateRun:
         public_sizes=section.public_size,
         persons=persons if most is not None else None,
         records_per_person=1 if most is None else most,
-        members_per_person=members,
+        members_per_person=config.privacy.members_per_person,
     )
-    return PrivateRun(dataset, problem, graph, dataset.test, schema)
 
 
-def load(data: DataSection, records_per_person: int | None = None) -> tuple[Dataset, Schema | None]:
+def _divides_unread(network: NetworkSection) -> bool:
+    """Whether the split over nodes can be made before features are read: all but by a random
+    direction."""
+    return network.partition != "feature-shift" or network.feature is not None
+
+
+def _share(test: tuple[Any, Any] | None, ranks: Ranks) -> tuple[Any, Any] | None:
+    """This rank's part of the test records: parts follow each other as the ranks do."""
+    if test is None:
+        return None
+    X, y = test
+    own = np.array_split(np.arange(len(y)), ranks.size)[ranks.rank]
+    return X[own].read() if isinstance(X, LazyRows) else X[own], y[own]
+
+
+def _emptied(dataset: Dataset, test: tuple[Any, Any] | None) -> Dataset:
+    """What is known about the data, without the records."""
+    X = dataset.X[:0].read() if isinstance(dataset.X, LazyRows) else dataset.X[:0].copy()
+    y = dataset.y[:0].copy()
+    return replace(dataset, X=X, y=y, nodes=None, persons=None, test=test, test_persons=None)
+
+
+def load(
+    data: DataSection, records_per_person: int | None = None, *, lazy: bool = False
+) -> tuple[Dataset, Schema | None]:
     """The encoded records, and the public schema that encoded them, where there is one; of each
-    person so many records at most."""
+    person so many records at most. lazy: features are read later, where the source can do that;
+    small sets are read at once."""
     if records_per_person is not None and data.table_schema is None:
         raise InputError(
             f"privacy.records_per_person ({records_per_person}) needs the persons' ids, which a "
             "file with a schema has (--data, --schema, --person); leave it out, or give these."
         )
     if data.is_libsvm:
-        return _libsvm(data), None
+        return _libsvm(data, lazy), None
     if data.file is not None and data.table_schema is not None:
         from tacenda.data.encoding import encode
 
@@ -116,6 +196,7 @@ def load(data: DataSection, records_per_person: int | None = None) -> tuple[Data
             sparse=data.sparse,
             dtype=np.dtype(data.dtype),
             records_per_person=records_per_person,
+            lazy=lazy,
         )
         return found, schema
     if data.name is None:
@@ -124,7 +205,7 @@ def load(data: DataSection, records_per_person: int | None = None) -> tuple[Data
             "give --data with a name of `tacenda datasets`, "
             "or a CSV or Parquet file together with --schema."
         )
-    return _named(data)
+    return _named(data, lazy)
 
 
 def _advise(schema: Schema) -> None:
@@ -145,17 +226,22 @@ def _advise(schema: Schema) -> None:
         )
 
 
-def _libsvm(data: DataSection) -> Dataset:
+def _libsvm(data: DataSection, lazy: bool) -> Dataset:
     """A sparse file with declared features and labels; rows are clipped to norm 1."""
     from tacenda.data.libsvm import load_libsvm
 
     found = load_libsvm(
-        str(data.file), data.features, classes=data.labels, norm=1.0, dtype=np.dtype(data.dtype)
+        str(data.file),
+        data.features,
+        classes=data.labels,
+        norm=1.0,
+        dtype=np.dtype(data.dtype),
+        lazy=lazy,
     )
     return _with_intercept(found) if data.with_intercept else found
 
 
-def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
+def _named(data: DataSection, lazy: bool) -> tuple[Dataset, Schema | None]:
     from tacenda.data import catalogue
 
     options: dict[str, Any] = dict(data.options)
@@ -178,6 +264,8 @@ def _named(data: DataSection) -> tuple[Dataset, Schema | None]:
         options["intercept"] = True
     if data.name == "epsilon-like":
         options.setdefault("rows", 10_000)
+    if lazy and "lazy" in takes:
+        options["lazy"] = True
     dataset = catalogue.load(str(data.name), **options)
     if data.with_intercept and "intercept" not in takes:
         dataset = _with_intercept(dataset)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         make_sparse_regression,
     )
     from tacenda.data.holding_out import held_out_by_coin, held_out_positions, hold_out
+    from tacenda.data.lazy_rows import LazyRows
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
     from tacenda.data.quantiles import PrivateBounds, private_bounds
     from tacenda.data.readers import read_table
@@ -49,6 +50,7 @@ _HOMES = {
     "Draft": "draft",
     "FeatureRule": "schema",
     "Label": "schema",
+    "LazyRows": "lazy_rows",
     "NumericColumn": "schema",
     "PrivateBounds": "quantiles",
     "Schema": "schema",
@@ -81,6 +83,7 @@ __all__ = [
     "Draft",
     "FeatureRule",
     "Label",
+    "LazyRows",
     "NumericColumn",
     "PrivateBounds",
     "Schema",

@@ -43,7 +43,8 @@ def load(name: str, **options: Any) -> Dataset:
     name : str
         A name of `tacenda.data.NAMES`.
     **options : object
-        Those of its loader, for instance `encoding="papers"` for adult.
+        Those of its loader, for instance `encoding="papers"` for adult; `lazy=True` for the sets
+        that may be large: epsilon and the generated ones.
 
     Returns
     -------
@@ -113,7 +114,11 @@ def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any)
 
 
 def _epsilon(
-    *, path: str | Path | None = None, rows: int | None = None, dtype: Any = np.float32
+    *,
+    path: str | Path | None = None,
+    rows: int | None = None,
+    dtype: Any = np.float32,
+    lazy: bool = False,
 ) -> Dataset:
     """The LIBSVM text (epsilon_normalized, plain, .gz or .bz2) into one array of float32, rows
     clipped to norm 1."""
@@ -136,7 +141,14 @@ def _epsilon(
             "rows=...) generates a stand-in."
         )
     return load_libsvm_dense(
-        found, 2000, rows=rows, classes=("-1", "1"), norm=1.0, dtype=dtype, name="epsilon"
+        found,
+        2000,
+        rows=rows,
+        classes=("-1", "1"),
+        norm=1.0,
+        dtype=dtype,
+        name="epsilon",
+        lazy=lazy,
     )
 
 

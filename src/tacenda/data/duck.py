@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.data.table import Table
+from tacenda.data.table import CHUNK_CELLS, Table
 from tacenda.errors import InputError
 
 LARGEST_WHOLE = 2.0**53  # up to here a float holds every whole number
@@ -45,19 +45,33 @@ def read_sql(query: str, database: str | Path | None) -> Table:
     return _run(query, [], database, "query")
 
 
-def iter_rows(query: str, parameters: list[Any], source: str, rows: int) -> Iterator[Table]:
-    """The result of a query in tables of at most `rows` records, for results larger than memory."""
+def iter_rows(query: str, parameters: list[Any], source: str, rows: int | None) -> Iterator[Table]:
+    """The result of a query in tables of at most `rows` records, for results larger than memory;
+    None takes as many as stay small."""
     with _connected(None, source) as connection:
         cursor = connection.execute(query, parameters)
         names = [column[0] for column in cursor.description]
+        most = max(1, CHUNK_CELLS // len(names)) if rows is None else rows
         done = 0
-        while block := cursor.fetchmany(rows):
+        while block := cursor.fetchmany(most):
             cells = [_numeric(column) for column in zip(*block, strict=True)]
             columns = dict(zip(names, cells, strict=True))
             yield Table(Table.of(columns).columns, first_row=done + 1, source=source)
             done += len(block)
     if not done:
         raise InputError(f"{source} gives no records; check the file or the query's conditions.")
+
+
+def iter_parquet(path: Path, rows: int | None, names: Collection[str] | None) -> Iterator[Table]:
+    """A Parquet file in such tables, with the columns that are wanted of those that it has."""
+    query = "SELECT {} FROM read_parquet(?)"
+    wanted = "*"
+    if names is not None:
+        with _connected(None, path.name) as connection:
+            found = connection.execute(query.format("*") + " LIMIT 0", [str(path)]).description
+        known = [column[0] for column in found if column[0] in names]
+        wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in known) or "*"
+    yield from iter_rows(query.format(wanted), [str(path)], path.name, rows)
 
 
 def _numeric(cells: tuple[Any, ...]) -> Any:

@@ -8,7 +8,8 @@ norm. Messages name a column and a record, never a cell.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import numpy as np
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
+from tacenda.data.lazy_rows import LazyRows
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
-from tacenda.data.spread import warn_squeezed
-from tacenda.data.table import Table
-from tacenda.errors import InputError
+from tacenda.data.spread import LOOK_AT, warn_squeezed
+from tacenda.data.table import CHUNK_ROWS, Table
+from tacenda.errors import InputError, StateError
 from tacenda.privacy.noise.persons import PUBLIC_KEY, kept_records, person_names
 
 
@@ -33,6 +35,7 @@ def encode(
     dtype: Any = np.float64,
     records_per_person: int | None = None,
     person_key: bytes | None = None,
+    lazy: bool = False,
 ) -> Dataset:
     """Encode records by nothing but the schema.
 
@@ -57,6 +60,9 @@ def encode(
         drawn at random from the ids alone, before anything else is read. None keeps all.
     person_key : bytes or None, default=None
         Secret key of that draw; None takes a public one, as a simulation may.
+    lazy : bool, default=False
+        Read labels, nodes and persons only. X is a `LazyRows`: `partition` divides it, and
+        `Shards.of_nodes` then goes through the file once more and keeps the rows of some nodes.
 
     Returns
     -------
@@ -91,14 +97,8 @@ def encode(
             stacklevel=2,
         )
     kept = _kept(schema, table, records_per_person, person_key)
-    parts, seen = [], 0
-    for chunk in _chunks(table):
-        chosen = None if kept is None else kept[seen : seen + len(chunk)]
-        seen += len(chunk)
-        parts.append(_encode_chunk(schema, chunk, sparse, dtype, chosen))
-        if len(parts) == 1 and not strict:
-            warn_squeezed(schema, chunk, stacklevel=2)
-    X, y, nodes, persons = _stack(parts, sparse)
+    read = _listed if lazy else _encoded
+    X, y, nodes, persons = read(schema, table, kept, sparse, dtype, quiet=strict)
     if not len(y):
         raise InputError(
             "every record has a missing value, so none is left; "
@@ -130,6 +130,88 @@ def encode(
     )
 
 
+def _encoded(
+    schema: Schema, table: Any, kept: Flags | None, sparse: bool, dtype: Any, *, quiet: bool
+) -> tuple[Any, Array, Any, Any]:
+    """(X, y, nodes, persons) of the records that are there."""
+    rows, facts, seen = [], [], 0
+    for chunk in _chunks(table):
+        chosen = None if kept is None else kept[seen : seen + len(chunk)]
+        seen += len(chunk)
+        chunk = _typed(schema, chunk)
+        keep, *own = _facts(schema, chunk, chosen)
+        rows.append(_features(schema, chunk, keep, sparse, dtype))
+        facts.append(own)
+        if len(rows) == 1 and not quiet:
+            warn_squeezed(schema, chunk, stacklevel=3)
+    return (_stack_rows(rows, sparse), *_stack_facts(facts))
+
+
+def _listed(
+    schema: Schema, table: Any, kept: Flags | None, sparse: bool, dtype: Any, *, quiet: bool
+) -> tuple[Any, Array, Any, Any]:
+    """The same with X that is still to be read: only those columns are looked at that say which
+    records are there, and whose they are."""
+    from tacenda.data.readers import joined
+
+    _require(schema, next(iter(_chunks(table, rows=1))), label=True)
+    drops = schema.missing == "drop"
+    names = [schema.label.name, *_holders(schema)]
+    if drops:
+        names += [column.name for column in schema.columns]
+    there, facts, seen = [], [], 0
+    for chunk in _chunks(table, rows=None, names=names):
+        chosen = None if kept is None else kept[seen : seen + len(chunk)]
+        seen += len(chunk)
+        keep, *own = _facts(schema, _typed(schema, chunk), chosen, features=drops)
+        there.append(keep)
+        facts.append(own)
+    if not quiet:
+        # The records that a table of the first chunk would be looked at by
+        first = min(seen, CHUNK_ROWS)
+        look_at = np.arange(0, first, max(1, first // LOOK_AT))
+        seen_first = joined(list(_chunks(table, rows=None, only=look_at)))
+        warn_squeezed(schema, seen_first, stacklevel=3)
+    y, nodes, persons = _stack_facts(facts)
+    kept_here = np.concatenate(there)
+    places = None if kept_here.all() else np.flatnonzero(kept_here)
+    return LazyRows(TableRows(schema, table, y, places, sparse, np.dtype(dtype))), y, nodes, persons
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The encoded rows of a table that can be gone through again; y (n,): its labels, places (n,):
+    where the records stand in it, None where none is left out."""
+
+    schema: Schema
+    table: Any
+    y: Array
+    places: Ints | None
+    sparse: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(records, features)."""
+        return len(self.y), len(self.schema.feature_names)
+
+    def blocks(self, positions: Ints) -> Iterator[Any]:
+        """The rows at these rising positions, some at a time."""
+        done, schema = 0, self.schema
+        only = positions if self.places is None else self.places[positions]
+        for chunk in _chunks(self.table, rows=None, only=only) if len(only) else ():
+            chunk = _typed(schema, chunk)
+            keep, y, *_ = _facts(schema, chunk, None)
+            expected = self.y[positions[done : done + len(chunk)]]
+            if not np.array_equal(y, expected):
+                raise StateError(
+                    f"{chunk.source} gave other records when it was read again; leave the file as "
+                    "it is while it is used, and give a query an ORDER BY that leaves no choice."
+                )
+            yield _features(schema, chunk, keep, self.sparse, self.dtype)
+            done += len(chunk)
+
+
 def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Flags | None:
     """(records,) whether each record is one of its person's kept ones at its node; None keeps all.
 
@@ -144,8 +226,8 @@ def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Fl
             "person in the schema."
         )
     ids, holders = [], []
-    for chunk in _chunks(table):
-        _require(schema, chunk, label=True)
+    _require(schema, next(iter(_chunks(table, rows=1))), label=True)
+    for chunk in _chunks(table, rows=None, names=_holders(schema)):
         ids.append(_persons(schema, chunk))
         if schema.node_column is not None:
             holders.append(_words(chunk.columns[schema.node_column]))
@@ -156,6 +238,11 @@ def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Fl
         own = np.flatnonzero(where == node)
         kept[own[kept_records(names[own], most, PUBLIC_KEY if key is None else key)]] = True
     return kept
+
+
+def _holders(schema: Schema) -> list[str]:
+    """The columns that say whose a record is: its node, its person."""
+    return [name for name in (schema.node_column, schema.person) if name is not None]
 
 
 def _persons(schema: Schema, table: Table) -> Array:
@@ -179,6 +266,7 @@ def encode_features(
     blocks = []
     for chunk in _chunks(table):
         _require(schema, chunk, label=False)
+        chunk = _typed(schema, chunk)
         missing = _missing_rows(schema, chunk, label=False)
         if missing.any() and schema.missing != "impute":
             raise InputError(
@@ -190,22 +278,34 @@ def encode_features(
     return _stack_rows(blocks, sparse)
 
 
-def _chunks(table: Any) -> Iterable[Table]:
+def _chunks(
+    table: Any,
+    *,
+    rows: int | None = CHUNK_ROWS,
+    names: Collection[str] | None = None,
+    only: Ints | None = None,
+) -> Iterable[Table]:
+    """The table in pieces (`readers.iter_tables`)."""
+    from tacenda.data.readers import chosen, iter_tables
+
     if isinstance(table, str | Path):
-        from tacenda.data.readers import iter_tables
-
-        return iter_tables(table)
-    return [Table.of(table)]
+        return iter_tables(table, rows=rows, names=names, only=only)
+    return chosen([Table.of(table)], names, only)
 
 
-def _encode_chunk(
-    schema: Schema, table: Table, sparse: bool, dtype: Any, kept: Flags | None
-) -> tuple[Any, Array, Any, Any]:
-    """Of the `kept` records, of which all others are as if they had never been in the table."""
-    _require(schema, table, label=True)
+def _facts(
+    schema: Schema, table: Table, kept: Flags | None, *, features: bool = True
+) -> tuple[Flags, Array, Any, Any]:
+    """(whether each record is there, then of those that are: label, node, person).
+
+    All but the `kept` records are as if they had never been in the table. features: whether missing
+    values of the features count.
+    """
+    if features:
+        _require(schema, table, label=True)
     persons = None if schema.person is None else _persons(schema, table)
     there = np.ones(len(table), bool) if kept is None else kept
-    missing = _missing_rows(schema, table, label=True) & there
+    missing = _missing_rows(schema, table, label=True, features=features) & there
     if schema.missing == "error" and missing.any():
         raise InputError(
             f"record {_where(table, missing)} has a missing value; "
@@ -230,7 +330,7 @@ def _encode_chunk(
     if schema.node_column is not None:
         nodes = _words(table.columns[schema.node_column])[keep].astype(str)
     ids = None if persons is None else persons[keep]
-    return _features(schema, table, keep, sparse, dtype), _label(schema, table, keep), nodes, ids
+    return keep, _label(schema, table, keep), nodes, ids
 
 
 def _require(schema: Schema, table: Table, *, label: bool) -> None:
@@ -247,10 +347,10 @@ def _require(schema: Schema, table: Table, *, label: bool) -> None:
         )
 
 
-def _missing_rows(schema: Schema, table: Table, *, label: bool) -> Flags:
+def _missing_rows(schema: Schema, table: Table, *, label: bool, features: bool = True) -> Flags:
     """Records that lack a value which nothing in the schema stands in for."""
     missing = np.zeros(len(table), bool)
-    for column in schema.columns:
+    for column in schema.columns if features else ():
         if not column.missing_indicator:
             missing |= _lacks(schema, column, table)
     if label:
@@ -286,6 +386,37 @@ def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
 
 
 _NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
+
+
+def _typed(schema: Schema, table: Table) -> Table:
+    """The table with its columns of numbers as floats, where text can be read as such at first
+    sight; elsewhere it is looked at cell by cell, which is many times slower."""
+    taken = {schema.label.name, *_holders(schema)}
+    found = {}
+    for column in schema.columns:
+        name = column.name
+        if isinstance(column, NumericColumn) and name not in taken and name in table.columns:
+            numbers = _plain_numbers(schema, table.columns[name])
+            if numbers is not None:
+                found[name] = numbers
+    return replace(table, columns={**table.columns, **found})
+
+
+def _plain_numbers(schema: Schema, cells: Array) -> Floats | None:
+    """A column of text as numbers, gaps as NaN, if every cell is the one or the other."""
+    if cells.dtype != object or set(map(type, cells)) != {str}:
+        return None
+    gaps = {"", *schema.missing_values}
+    there = ~np.fromiter((cell in gaps for cell in cells), np.bool_, count=len(cells))
+    numbers = np.full(len(cells), np.nan)
+    try:
+        numbers[there] = cells[there].astype(np.float64)
+    except ValueError:
+        return None
+    marks = [float(word) for word in schema.missing_values if _is_number(word)]
+    found = numbers[there]
+    # Another way to write NaN, or a mark with blanks around it, is for the closer look
+    return None if np.isnan(found).any() or (marks and np.isin(found, marks).any()) else numbers
 
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
@@ -410,7 +541,11 @@ def _words(cells: Array) -> Array:
     """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
     3.0 is level '3'."""
     words = np.empty(len(cells), dtype=object)
-    words[:] = [_word(cell) for cell in cells]
+    if set(map(type, cells)) == {str}:  # often few different ones
+        known = {cell: cell.strip() for cell in set(cells)}
+        words[:] = [known[cell] for cell in cells]
+    else:
+        words[:] = [_word(cell) for cell in cells]
     return words
 
 
@@ -434,21 +569,19 @@ def _is_number(word: str) -> bool:
 
 def _where(table: Table, rows: Flags) -> int:
     """The number of the first such record in its source, from 1."""
-    return table.first_row + int(np.argmax(rows))
+    return table.number(int(np.argmax(rows)))
 
 
-def _stack(parts: list[tuple[Any, Array, Any, Any]], sparse: bool) -> tuple[Any, Array, Any, Any]:
+def _stack_facts(parts: list[list[Any]]) -> tuple[Array, Any, Any]:
+    """(labels, nodes, persons) of all chunks."""
     if len(parts) == 1:
-        return parts[0]
-    nodes, persons = (
-        None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (2, 3)
+        return parts[0][0], parts[0][1], parts[0][2]
+    y, nodes, persons = (
+        None if parts[0][k] is None else np.concatenate([part[k] for part in parts])
+        for k in range(3)
     )
-    return (
-        _stack_rows([part[0] for part in parts], sparse),
-        np.concatenate([part[1] for part in parts]),
-        nodes,
-        persons,
-    )
+    assert y is not None
+    return y, nodes, persons
 
 
 def _stack_rows(blocks: list[Any], sparse: bool) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacenda._types import Array, Floats
 from tacenda.checks import one_of, positive
+from tacenda.data.lazy_rows import LazyRows
 from tacenda.errors import InputError
 
 # A full row's length at norm 1: data sets promise nothing about how long the other features are.
@@ -75,7 +76,10 @@ def row_norms(X: Any) -> Floats:
             )
         return norms
     for part in chunks(X):
-        norms[part] = np.sqrt(np.einsum("ij,ij->i", X[part], X[part], dtype=np.float64))
+        # A row on its own would be added up in another order, if it is long
+        x = X[part] if part.stop - part.start > 1 else np.repeat(X[part], 2, axis=0)
+        squares = np.einsum("ij,ij->i", x, x, dtype=np.float64)
+        norms[part] = np.sqrt(squares[: part.stop - part.start])
     return norms
 
 
@@ -177,7 +181,7 @@ def with_intercept(
 
     Parameters
     ----------
-    X : ndarray or scipy.sparse.csr_array
+    X : ndarray, scipy.sparse.csr_array or LazyRows
         Shape (n, p).
     names : tuple of str
         One per column of X.
@@ -196,9 +200,12 @@ def with_intercept(
     >>> tc.data.features.with_intercept(np.array([[0.3]]), ("age",))[1]
     ('age', 'intercept')
     """
-    X = add_intercept(X)
-    if norm is not None:
-        X = scale_rows(X, norm, in_place=True)
+
+    def wider(x: Any) -> Any:
+        x = add_intercept(x)
+        return x if norm is None else scale_rows(x, norm, in_place=True)
+
+    X = X.mapped(wider, X.shape[1] + 1) if isinstance(X, LazyRows) else wider(X)
     return X, (*names, "intercept")
 
 
@@ -222,8 +229,32 @@ def chunks(X: Array) -> list[slice]:
     >>> tc.data.features.chunks(np.zeros((3, 2)))
     [slice(0, 3, None)]
     """
-    rows = max(1, CHUNK_BYTES // max(1, X.shape[1] * X.dtype.itemsize))
+    rows = rows_of_a_chunk(X.shape[1], X.dtype.itemsize)
     return [slice(a, min(a + rows, len(X))) for a in range(0, len(X), rows)]
+
+
+def rows_of_a_chunk(features: int, itemsize: int) -> int:
+    """How many rows take about CHUNK_BYTES.
+
+    Parameters
+    ----------
+    features : int
+        Numbers in a row.
+    itemsize : int
+        Bytes of one.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.features.rows_of_a_chunk(2**20, 8)
+    2
+    """
+    return max(1, CHUNK_BYTES // max(1, features * itemsize))
 
 
 def _floating(X: Any, in_place: bool) -> Any:

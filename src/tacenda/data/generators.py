@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
 
 import numpy as np
 
 from tacenda._types import Array
 from tacenda.checks import between, positive, whole
 from tacenda.data.dataset import Dataset
-from tacenda.data.features import chunks, scale_rows
+from tacenda.data.features import chunks, rows_of_a_chunk, scale_rows
+from tacenda.data.lazy_rows import Generated, LazyRows
 from tacenda.errors import InputError
 
 
 def make_classification(
-    n: int = 1000, features: int = 20, difficulty: float = 0.3, seed: int = 0, classes: int = 2
+    n: int = 1000,
+    features: int = 20,
+    difficulty: float = 0.3,
+    seed: int = 0,
+    classes: int = 2,
+    *,
+    lazy: bool = False,
 ) -> Dataset:
     """Generate records of norm at most 1, labelled by a linear rule and then blurred.
 
@@ -35,6 +45,8 @@ def make_classification(
         The same seed gives the same data.
     classes : int, default=2
         Number of classes, at least 2.
+    lazy : bool, default=False
+        X is a `LazyRows`: features are made again, for some records only, when they are read.
 
     Returns
     -------
@@ -52,12 +64,18 @@ def make_classification(
     k = whole("classes", classes, least=2)
     difficulty = between("difficulty", difficulty, 0.0, 1.0, open_ends=False)
     rng = np.random.default_rng(whole("seed", seed))
-    X = scale_rows(rng.standard_normal((n, p)) / math.sqrt(p), 1.0, in_place=True)
+
+    def pieces(rng: np.random.Generator) -> Iterator[Array]:
+        for x in _normal_pieces(rng, n, p):
+            yield scale_rows(x / math.sqrt(p), 1.0, in_place=True)
+
+    X, again = _made(n, p, rng, pieces, lazy)
     # Two classes are one direction and its opposite,
     # so that the truth is a single vector as in the problem.
     w = rng.standard_normal((1, p)) if k == 2 else rng.standard_normal((k, p))
-    scores = X @ w.T
-    y = (scores[:, 0] > 0).astype(np.int64) if k == 2 else scores.argmax(axis=1).astype(np.int64)
+    scores = (x @ w.T for x in again())
+    y = np.concatenate([s[:, 0] > 0 if k == 2 else s.argmax(axis=1) for s in scores])
+    y = y.astype(np.int64)
     blurred = rng.random(n) < difficulty
     y[blurred] = rng.integers(k, size=int(blurred.sum()))
     names = tuple(f"x{j}" for j in range(p))
@@ -73,6 +91,8 @@ def make_sparse_regression(
     nonzero: int | None = None,
     noise_variance: float = 0.1,
     seed: int = 0,
+    *,
+    lazy: bool = False,
 ) -> Dataset:
     """Generate the Lasso example of Gauthier et al. (2020): y = X theta + w.
 
@@ -93,6 +113,8 @@ def make_sparse_regression(
         Variance of w.
     seed : int, default=0
         The same seed gives the same data.
+    lazy : bool, default=False
+        X is a `LazyRows`: features are made again, for some records only, when they are read.
 
     Returns
     -------
@@ -115,8 +137,8 @@ def make_sparse_regression(
     rng = np.random.default_rng(whole("seed", seed))
     theta = rng.standard_normal(p)
     theta[rng.permutation(p)[kept:]] = 0.0
-    X = rng.standard_normal((k * m, p))
-    y = X @ theta + noise_std * rng.standard_normal(k * m)
+    X, again = _made(k * m, p, rng, lambda rng: _normal_pieces(rng, k * m, p), lazy)
+    y = np.concatenate([x @ theta for x in again()]) + noise_std * rng.standard_normal(k * m)
     names = tuple(f"x{j}" for j in range(p))
     return Dataset(
         X, y, names, None, "sparse-regression", nodes=np.repeat(np.arange(k), m), truth=theta
@@ -124,7 +146,13 @@ def make_sparse_regression(
 
 
 def make_epsilon_like(
-    rows: int, features: int = 2000, seed: int = 0, accuracy: float = 0.9, spectrum: float = 1.0
+    rows: int,
+    features: int = 2000,
+    seed: int = 0,
+    accuracy: float = 0.9,
+    spectrum: float = 1.0,
+    *,
+    lazy: bool = False,
 ) -> Dataset:
     """Generate a stand-in for LIBSVM's `epsilon`: dense float32 rows of norm 1.
 
@@ -151,6 +179,8 @@ def make_epsilon_like(
     spectrum : float, default=1.0
         How fast the energy falls over the coordinates, at least 0; 0 spreads it evenly, which
         makes the problem far better conditioned than any of the sets above.
+    lazy : bool, default=False
+        X is a `LazyRows`: features are made again, for some records only, when they are read.
 
     Returns
     -------
@@ -172,18 +202,57 @@ def make_epsilon_like(
     spread = np.sqrt(share / share.sum())
     unit, flat = float(np.linalg.norm(spread * w)), spectrum == 0
     scales = spread.astype(np.float32)
-    X = np.empty((n, p), np.float32)
-    y = np.empty(n, np.int64)
     w32 = w.astype(np.float32)
-    for part in chunks(X):
-        rng.standard_normal(out=X[part], dtype=np.float32)
-        if not flat:
-            X[part] *= scales
-        X[part] /= np.sqrt(np.einsum("ij,ij->i", X[part], X[part]))[:, None]
-        u = (X[part] @ w32) / unit
-        y[part] = u + s * rng.standard_normal(len(u)) > 0
+
+    def drawn(rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+        for size in _sizes(n, p, 4):
+            x = rng.standard_normal((size, p), dtype=np.float32)
+            if not flat:
+                x *= scales
+            x /= np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
+            yield x, (x @ w32) / unit + s * rng.standard_normal(size) > 0
+
+    begin, y, done = deepcopy(rng), np.empty(n, np.int64), 0
+    source = Generated((n, p), np.dtype(np.float32), lambda: (x for x, _ in drawn(deepcopy(begin))))
+    X: Any = LazyRows(source) if lazy else np.empty(source.shape, source.dtype)
+    for x, labels in drawn(rng):
+        part = slice(done, done + len(x))
+        y[part] = labels
+        if not lazy:
+            X[part] = x
+        done += len(x)
     names = tuple(f"x{j}" for j in range(p))
     return Dataset(X, y, names, ("-1", "+1"), "epsilon-like", norm=1.0, truth=w)
+
+
+def _sizes(n: int, p: int, itemsize: int) -> list[int]:
+    """Records of each piece in which rows are made; always the same ones, whoever wants which."""
+    rows = rows_of_a_chunk(p, itemsize)
+    return [min(rows, n - a) for a in range(0, n, rows)]
+
+
+def _normal_pieces(rng: np.random.Generator, n: int, p: int) -> Iterator[Array]:
+    for size in _sizes(n, p, 8):
+        yield rng.standard_normal((size, p))
+
+
+def _made(
+    n: int,
+    p: int,
+    rng: np.random.Generator,
+    pieces: Callable[[np.random.Generator], Iterator[Array]],
+    lazy: bool,
+) -> tuple[Any, Callable[[], Iterator[Array]]]:
+    """(X, what gives its pieces again); `rng` has then drawn them."""
+    begin = deepcopy(rng)
+    source = Generated((n, p), np.dtype(np.float64), lambda: pieces(deepcopy(begin)))
+    X: Any = LazyRows(source) if lazy else np.empty((n, p))
+    done = 0
+    for x in pieces(rng):
+        if not lazy:
+            X[done : done + len(x)] = x
+        done += len(x)
+    return X, source.pieces if lazy else lambda: (X[part] for part in chunks(X))
 
 
 def steep_rows(n: int, features: int, difficulty: float, seed: int) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -16,7 +17,8 @@ from tacenda._types import Array, Ints
 from tacenda.checks import whole
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import row_norms, scale_rows
-from tacenda.errors import InputError
+from tacenda.data.lazy_rows import LazyRows
+from tacenda.errors import InputError, StateError
 
 # Bytes of text parsed at a time on the way into a dense array.
 CHUNK_TEXT = 2**23
@@ -30,6 +32,7 @@ def load_libsvm(
     norm: float | None = None,
     dtype: Any = np.float64,
     name: str | None = None,
+    lazy: bool = False,
 ) -> Dataset:
     r"""Read a LIBSVM file (plain, .gz or .bz2) as a sparse matrix.
 
@@ -49,6 +52,9 @@ def load_libsvm(
         Of X.
     name : str or None, default=None
         Name of the data set; the file's own by default.
+    lazy : bool, default=False
+        Read the labels only. X is a `LazyRows`, which goes through the file once more for the rows
+        that are wanted; `n_features` must then be given.
 
     Returns
     -------
@@ -75,6 +81,10 @@ def load_libsvm(
     path = existing(path)
     from sklearn.datasets import load_svmlight_file
 
+    if lazy:
+        if n_features is None:
+            raise InputError(f"n_features must be declared for {path.name} to be read lazily.")
+        return _lazily(path, n_features, None, True, classes, norm, dtype, name)
     with open_binary(path) as stream:
         X, y = _parsed(load_svmlight_file, stream, path, n_features=n_features, dtype=dtype)
     notes = (
@@ -96,6 +106,7 @@ def load_libsvm_dense(
     norm: float | None = None,
     dtype: Any = np.float32,
     name: str | None = None,
+    lazy: bool = False,
 ) -> Dataset:
     r"""Read a LIBSVM file into one dense array, a chunk at a time: no second copy.
 
@@ -115,6 +126,8 @@ def load_libsvm_dense(
         Of X.
     name : str or None, default=None
         Name of the data set; the file's own by default.
+    lazy : bool, default=False
+        Read the labels only, as in `load_libsvm`.
 
     Returns
     -------
@@ -141,6 +154,9 @@ def load_libsvm_dense(
     path, p = existing(path), whole("n_features", n_features, least=1)
     from sklearn.datasets import load_svmlight_file
 
+    if lazy:
+        most = None if rows is None else whole("rows", rows, least=1)
+        return _lazily(path, p, most, False, classes, norm, dtype, name)
     n = _count_lines(path) if rows is None else whole("rows", rows, least=1)
     X, y, done = np.zeros((n, p), dtype), np.empty(n), 0
     for text in _text_chunks(path):
@@ -157,6 +173,67 @@ def load_libsvm_dense(
     if norm is not None and done:
         scale_rows(X, norm, in_place=True)
     return _dataset(X, y, classes, norm, name or path.stem, [])
+
+
+def _lazily(
+    path: Path,
+    n_features: int,
+    rows: int | None,
+    sparse: bool,
+    classes: Sequence[str] | None,
+    norm: float | None,
+    dtype: Any,
+    name: str | None,
+) -> Dataset:
+    """Labels of the first `rows` records, and where their features are."""
+    from sklearn.datasets import load_svmlight_file
+
+    labels: list[Array] = []
+    left = rows
+    for lines in _line_chunks(path):
+        # Of each line its first word alone, the label
+        bare = b"\n".join(line.split(None, 1)[0] for line in lines[:left])
+        labels.append(_parsed(load_svmlight_file, io.BytesIO(bare), path, n_features, dtype)[1])
+        left = None if left is None else left - len(lines[:left])
+        if left == 0:
+            break
+    y = np.concatenate(labels) if labels else np.empty(0)
+    found = LibsvmRows(path, (len(y), n_features), np.dtype(dtype), sparse, norm, y)
+    return _dataset(LazyRows(found), y, classes, norm, name or path.stem, [])
+
+
+@dataclass(frozen=True, eq=False)
+class LibsvmRows:
+    """The rows of a LIBSVM file that can be gone through again; y (n,): its labels."""
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    sparse: bool
+    norm: float | None
+    y: Array
+
+    def blocks(self, positions: Ints) -> Iterator[Any]:
+        """The rows at these rising positions, some at a time."""
+        from sklearn.datasets import load_svmlight_file
+
+        done = 0
+        for lines in _line_chunks(self.path):
+            first, last = np.searchsorted(positions, (done, done + len(lines)))
+            if last > first:
+                own = positions[first:last]
+                text = io.BytesIO(b"\n".join(lines[k] for k in (own - done).tolist()))
+                X, y = _parsed(load_svmlight_file, text, self.path, self.shape[1], self.dtype)
+                if not np.array_equal(y, self.y[own]):
+                    raise StateError(
+                        f"{self.path.name} gave other records when it was read again; leave the "
+                        "file as it is while it is used."
+                    )
+                X = X if self.sparse else X.toarray()
+                yield X if self.norm is None else scale_rows(X, self.norm, in_place=True)
+            if last == len(positions):
+                return
+            done += len(lines)
 
 
 def existing(path: str | Path) -> Path:
@@ -213,7 +290,7 @@ def _dataset(
         raise InputError(f"{name} holds no records; check that it is the right file.")
     if classes is not None:
         y = _codes(y, classes)
-    if norm is None and row_norms(X).max() <= 1.0:
+    if norm is None and not isinstance(X, LazyRows) and row_norms(X).max() <= 1.0:
         notes = [
             *notes,
             "that no row is longer than 1 was read from the data; "
@@ -238,6 +315,14 @@ def _codes(y: Array, classes: Sequence[str]) -> Ints:
 
 def _count_lines(path: Path) -> int:
     return sum(sum(1 for line in text.split(b"\n") if line.strip()) for text in _text_chunks(path))
+
+
+def _line_chunks(path: Path) -> Iterator[list[bytes]]:
+    """Lines with a record, without comments, some at a time."""
+    for text in _text_chunks(path):
+        lines = (line.split(b"#", 1)[0].strip() for line in text.split(b"\n"))
+        if found := [line for line in lines if line]:
+            yield found
 
 
 def _text_chunks(path: Path) -> Iterator[bytes]:

@@ -3,6 +3,10 @@
 Every partitioner returns `Shards`, a list of (X_i, y_i) in node order whose X_i are views of one
 array: the given one where the records already lie in node order, else one permuted copy. A CSR
 matrix is cut into CSR views likewise.
+
+Which record goes where follows from the number of records, the seed, and what the partitioner says
+that it looks at: labels, ids, a column. So X may be a `LazyRows`, of which nothing is read here,
+and `Shards.of_nodes` then reads the records of some nodes alone.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from numpy.typing import ArrayLike
 from tacenda._types import Array, Floats, Ints
 from tacenda.checks import between, one_of, positive, whole
 from tacenda.data.features import is_sparse
+from tacenda.data.lazy_rows import LazyRows, joined
 from tacenda.data.partition_view import describe, plot
 from tacenda.errors import InputError
 from tacenda.privacy.noise.persons import PUBLIC_KEY, person_names, persons_over
@@ -136,6 +141,49 @@ class Shards(list[tuple[Any, Array]]):
         """
         return dict(zip(self.labels, self, strict=True))
 
+    def of_nodes(self, nodes: ArrayLike) -> Shards:
+        """Take the records of some nodes alone, in arrays of their own.
+
+        Lazy rows are read here, in one go through their source, and no others are kept. So each
+        rank of a simulation over MPI comes by its records: `shards.of_nodes(mpi.nodes(graph))`.
+
+        Parameters
+        ----------
+        nodes : array_like of int
+            Positions of the nodes, in the order that the new shards have them in.
+
+        Returns
+        -------
+        Shards
+            One part for each of them, with its label and its persons.
+
+        Raises
+        ------
+        InputError
+            If a position is not one, or a record cannot be read.
+
+        Examples
+        --------
+        >>> import tacenda as tc
+        >>> data = tc.data.make_classification(100, 5, seed=0, lazy=True)
+        >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
+        >>> [x.shape for x, _ in shards.of_nodes([2, 0])]
+        [(25, 5), (25, 5)]
+        """
+        at = np.asarray(nodes)
+        if at.ndim != 1 or at.dtype.kind not in "iu" or not len(at):
+            raise InputError(f"nodes must be positions of nodes, one at least, not {nodes!r}.")
+        if at.min() < 0 or at.max() >= len(self):
+            raise InputError(f"nodes must be positions from 0 to {len(self) - 1}.")
+        chosen = [self[k] for k in at.tolist()]
+        sizes = np.array([len(y) for _, y in chosen], np.int64)
+        X = _together([x for x, _ in chosen])
+        found = _cut(self.kind, X, np.concatenate([y for _, y in chosen]), sizes, None)
+        found.labels = tuple(self.labels[k] for k in at.tolist())
+        if self.persons is not None:
+            found.persons = [self.persons[k] for k in at.tolist()]
+        return found
+
     def __repr__(self) -> str:
         sizes = [len(y) for _, y in self]
         return (
@@ -150,7 +198,7 @@ def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -188,7 +236,7 @@ def by_person(X: Any, y: ArrayLike, persons: ArrayLike, n: int, key: bytes | Non
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -237,7 +285,7 @@ def by_column(X: Any, y: ArrayLike, labels: ArrayLike, persons: ArrayLike | None
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -290,7 +338,7 @@ def by_sizes(
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -351,7 +399,7 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -410,7 +458,7 @@ def by_feature_shift(
 
     Parameters
     ----------
-    X : ndarray or scipy sparse
+    X : ndarray, scipy sparse or LazyRows
         Shape (records, features).
     y : array_like
         Shape (records,).
@@ -440,13 +488,18 @@ def by_feature_shift(
     strength = between("strength", strength, 0.0, 1.0, open_ends=False)
     rng = np.random.default_rng(whole("seed", seed))
     if feature is None:
+        if isinstance(X, LazyRows):
+            raise InputError(
+                "feature must be given for rows that are not read yet: a random direction needs "
+                "all features of all records at once; X.read() reads them."
+            )
         score = np.asarray(X @ rng.standard_normal(X.shape[1])).ravel()
     else:
         if whole("feature", feature) >= X.shape[1]:
             raise InputError(
                 f"feature must be below the number of features {X.shape[1]}, not {feature}."
             )
-        score = X[:, [feature]].toarray().ravel() if is_sparse(X) else X[:, feature]
+        score = _column(X, feature)
     rank = np.empty(len(labels))
     rank[np.argsort(score, kind="stable")] = (np.arange(len(labels)) + 0.5) / len(labels)
     key = strength * rank + (1.0 - strength) * rng.random(len(labels))
@@ -455,8 +508,26 @@ def by_feature_shift(
     )
 
 
+def _column(X: Any, feature: int) -> Array:
+    if isinstance(X, LazyRows):
+        return X.column(feature)
+    return np.asarray(X[:, [feature]].toarray().ravel() if is_sparse(X) else X[:, feature])
+
+
+def _together(parts: list[Any]) -> Any:
+    """Rows of several nodes in one array of their own."""
+    if isinstance(parts[0], LazyRows):
+        return joined(parts).read()
+    if not is_sparse(parts[0]):
+        return np.concatenate(parts)
+    from scipy.sparse import vstack
+
+    return vstack(parts, format="csr")
+
+
 def _checked(X: Any, y: ArrayLike, n: int) -> tuple[Any, Array]:
-    X = X.tocsr() if is_sparse(X) else np.asarray(X)
+    if not isinstance(X, LazyRows):
+        X = X.tocsr() if is_sparse(X) else np.asarray(X)
     y = np.asarray(y)
     if X.ndim != 2 or y.ndim != 1 or X.shape[0] != len(y):
         raise InputError(
@@ -514,7 +585,7 @@ def _fill_empty(node: Ints, n: int, rng: np.random.Generator) -> None:
         sizes[empty] = 1
 
 
-def _cut(kind: str, X: Any, y: Array, sizes: Ints, order: Ints | None) -> Shards:
+def _cut(kind: str | None, X: Any, y: Array, sizes: Ints, order: Ints | None) -> Shards:
     """Views of consecutive rows, after one reordering copy where `order` is given."""
     if order is not None:
         X, y = X[order], y[order]

@@ -10,21 +10,21 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from tacenda._types import Ints
 from tacenda.data.libsvm import existing, open_binary
-from tacenda.data.table import Table
+from tacenda.data.table import CHUNK_CELLS, CHUNK_ROWS, Table
 from tacenda.errors import InputError
 
 # A CSV above this size goes through DuckDB when it is installed.
 BIG_CSV = 200 * 2**20
-CHUNK_ROWS = 100_000
 _SQL = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _PARQUET = (".parquet", ".pq")
 _SHEET = (
@@ -103,17 +103,46 @@ def read_table(
     return joined(list(iter_csv(path, names=names)))
 
 
-def iter_tables(source: str | Path, *, rows: int = CHUNK_ROWS) -> Iterator[Table]:
-    """The same, a bounded number of records at a time, so that a file may be larger than memory."""
-    from tacenda.data.duck import iter_rows
+def iter_tables(
+    source: str | Path,
+    *,
+    rows: int | None = CHUNK_ROWS,
+    names: Collection[str] | None = None,
+    only: Ints | None = None,
+) -> Iterator[Table]:
+    """The same, a bounded number of records at a time, so that a file may be larger than memory.
+
+    rows: at most so many records in a table; None takes as many as stay small in memory. names: the
+    columns that are wanted, of those that there are. only: rising positions of the records that are
+    wanted; the tables hold no others, and reading ends after the last.
+    """
+    from tacenda.data.duck import iter_parquet, iter_rows
 
     if isinstance(source, str) and _SQL.match(source):
-        yield from iter_rows(source, [], "query", rows)
+        tables = iter_rows(source, [], "query", rows)
     elif Path(source).suffix.lower() in _PARQUET:
-        path = existing(source)
-        yield from iter_rows("SELECT * FROM read_parquet(?)", [str(path)], path.name, rows)
+        tables = iter_parquet(existing(source), rows, names)
     else:
-        yield from iter_csv(existing(source), rows=rows)
+        yield from iter_csv(existing(source), rows=rows, columns=names, only=only)
+        return
+    yield from chosen(tables, names, only)
+
+
+def chosen(
+    tables: Iterable[Table], names: Collection[str] | None, only: Ints | None
+) -> Iterator[Table]:
+    """The columns and records that are wanted of consecutive tables (see `iter_tables`)."""
+    done = 0
+    for table in tables:
+        if only is None:
+            yield table.part(names)
+            continue
+        first, last = np.searchsorted(only, (done, done + len(table)))
+        if last > first:
+            yield table.part(names, only[first:last] - done)
+        done += len(table)
+        if last == len(only):
+            return
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -131,27 +160,36 @@ def _refuse_other_kinds(path: Path) -> None:
 
 
 def iter_csv(
-    path: Path, *, names: Sequence[str] | None = None, rows: int = CHUNK_ROWS
+    path: Path,
+    *,
+    names: Sequence[str] | None = None,
+    rows: int | None = CHUNK_ROWS,
+    columns: Collection[str] | None = None,
+    only: Ints | None = None,
 ) -> Iterator[Table]:
     """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine);
-    blank lines are skipped."""
+    blank lines are skipped. names: of the columns, where there is no header line; columns, only:
+    which of them, and which records, are wanted (see `iter_tables`)."""
     _refuse_other_kinds(path)
     with _text(path) as stream:
-        first = stream.readline()
-        reader = csv.reader(
-            _chain(first, stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
-        )
+        reader = _reader(stream)
         lines = _filled(reader, path)
         header = list(names) if names is not None else _checked_header(next(lines, None), path)
+        rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
+        wanted = [k for k, name in enumerate(header) if columns is None or name in columns]
         done = 0
-        while block := list(islice(lines, rows)):
-            _refuse_ragged(header, block, path)
-            yield Table(
-                _by_column(header, [fields for _, fields in block]),
-                first_row=done + 1,
-                source=path.name,
-            )
+        for block in _blocks(reader, rows, len(header), path):
+            here: Any = range(len(block))
+            if only is not None:
+                first, last = np.searchsorted(only, (done, done + len(block)))
+                here = only[first:last] - done
+            if len(here):
+                cells = block if only is None else [block[k] for k in here.tolist()]
+                numbers = None if only is None else done + 1 + here
+                yield Table(_by_column(header, wanted, cells), done + 1, path.name, numbers)
             done += len(block)
+            if only is not None and last == len(only):
+                return
         if not done:
             raise InputError(
                 f"{path.name} holds a header but no records; export it again with its rows."
@@ -159,13 +197,15 @@ def iter_csv(
 
 
 def joined(tables: list[Table]) -> Table:
-    """One table from consecutive chunks."""
+    """One table from consecutive chunks, all of which have the numbers of their records or none."""
     if len(tables) == 1:
         return tables[0]
-    names = tables[0].columns
-    return Table(
-        {n: np.concatenate([t.columns[n] for t in tables]) for n in names}, source=tables[0].source
-    )
+    first, names = tables[0], tables[0].columns
+    columns = {n: np.concatenate([t.columns[n] for t in tables]) for n in names}
+    if first.numbers is None:
+        return Table(columns, first.first_row, first.source)
+    numbers = np.concatenate([t.numbers for t in tables if t.numbers is not None])
+    return Table(columns, 1, first.source, numbers)
 
 
 @contextmanager
@@ -187,9 +227,11 @@ def _text(path: Path) -> Iterator[IO[str]]:
             ) from None
 
 
-def _chain(first: str, stream: IO[str]) -> Iterator[str]:
-    yield first
-    yield from stream
+def _reader(stream: IO[str]) -> Any:
+    first = stream.readline()
+    return csv.reader(
+        chain([first], stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
+    )
 
 
 def _delimiter(header: str) -> str:
@@ -199,10 +241,30 @@ def _delimiter(header: str) -> str:
 
 def _filled(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, fields) of every line that is not blank."""
-    try:
+    with _well_formed(reader, path):
         for fields in reader:
-            if fields and any(fields):
+            if any(fields):
                 yield reader.line_num, fields
+
+
+def _blocks(reader: Any, rows: int, width: int, path: Path) -> Iterator[list[list[str]]]:
+    """The fields of the records that are left, in blocks of at most `rows`."""
+    while True:
+        with _well_formed(reader, path):
+            block = list(islice(reader, rows))
+        if not block:
+            return
+        found = [fields for fields in block if any(fields)]
+        if found and set(map(len, found)) != {width}:
+            _refuse_ragged(width, path)
+        if found:
+            yield found
+
+
+@contextmanager
+def _well_formed(reader: Any, path: Path) -> Iterator[None]:
+    try:
+        yield
     except csv.Error:
         raise InputError(
             f"{path.name} is not well-formed CSV near line {reader.line_num}: "
@@ -234,18 +296,20 @@ def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]
     return names
 
 
-def _refuse_ragged(header: list[str], block: list[tuple[int, list[str]]], path: Path) -> None:
-    for line, fields in block:
-        if len(fields) != len(header):
-            raise InputError(
-                f"line {line} of {path.name} has {len(fields)} fields where the header has "
-                f"{len(header)}; look for a missing or unquoted separator."
-            )
+def _refuse_ragged(width: int, path: Path) -> None:
+    """Reads the file again, to name the first line with another number of fields."""
+    with _text(path) as stream:
+        for line, fields in _filled(_reader(stream), path):
+            if len(fields) != width:
+                raise InputError(
+                    f"line {line} of {path.name} has {len(fields)} fields where the header has "
+                    f"{width}; look for a missing or unquoted separator."
+                )
 
 
-def _by_column(header: list[str], block: list[list[str]]) -> dict[str, Any]:
+def _by_column(header: list[str], wanted: list[int], block: list[list[str]]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    for name, cells in zip(header, zip(*block, strict=True), strict=True):
-        columns[name] = np.empty(len(cells), dtype=object)
-        columns[name][:] = cells
+    for k in wanted:
+        columns[header[k]] = np.empty(len(block), dtype=object)
+        columns[header[k]][:] = [fields[k] for fields in block]
     return columns

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array
+from tacenda._types import Array, Ints
 from tacenda.errors import InputError
 from tacenda.words import counted
+
+# Records of a chunk of a file
+CHUNK_ROWS = 100_000
+# Of a chunk that should be small beside what is kept of it: as text, some tens of megabytes
+CHUNK_CELLS = 2**18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +33,8 @@ class Table:
         Number of the first record in its source (from 1), so that messages can name a place.
     source : str, default="table"
         Name of the source, for messages.
+    numbers : ndarray of int or None, default=None
+        Number of every record in its source, where they are not consecutive.
 
     Examples
     --------
@@ -40,6 +47,7 @@ class Table:
     columns: dict[str, Array]
     first_row: int = 1
     source: str = "table"
+    numbers: Ints | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns.values()}
@@ -69,7 +77,44 @@ class Table:
             The smaller table.
         """
         step = max(1, len(self) // most)
-        return Table({k: v[::step] for k, v in self.columns.items()}, source=self.source)
+        return self.part(records=np.arange(0, len(self), step))
+
+    def number(self, position: int) -> int:
+        """Number of a record in its source, from 1.
+
+        Parameters
+        ----------
+        position : int
+            Its place in this table, from 0.
+
+        Returns
+        -------
+        int
+            The number.
+        """
+        return self.first_row + position if self.numbers is None else int(self.numbers[position])
+
+    def part(self, names: Collection[str] | None = None, records: Ints | None = None) -> Table:
+        """Some columns and some records of the table.
+
+        Parameters
+        ----------
+        names : collection of str or None, default=None
+            Which columns; those that the table does not have are left out. None takes all.
+        records : ndarray of int or None, default=None
+            Positions of the records; None takes all.
+
+        Returns
+        -------
+        Table
+            The smaller table, whose messages name the same records.
+        """
+        columns = {k: v for k, v in self.columns.items() if names is None or k in names}
+        if records is None:
+            return Table(columns, self.first_row, self.source, self.numbers)
+        known = None if self.numbers is None else self.numbers[records]
+        numbers = self.first_row + records if known is None else known
+        return Table({k: v[records] for k, v in columns.items()}, 1, self.source, numbers)
 
     @classmethod
     def of(cls, data: Any) -> Table:

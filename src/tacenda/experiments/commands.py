@@ -77,7 +77,7 @@ def run(
 ) -> None:
     """Run experiments; finished runs are not repeated. Example: tacenda experiment run cdp-lasso
     --full --jobs 2"""
-    from tacenda.engines import Engine
+    from tacenda.engines import Workers
     from tacenda.errors import InputError
     from tacenda.experiments import player
     from tacenda.experiments.registry import EXPERIMENTS, by_name
@@ -88,11 +88,10 @@ def run(
             "experiment run needs names, or --all; `tacenda experiment list` shows the names."
         )
     size = _size(quick, reduced, full, seeds)
+    workers = Workers.of(engine, player.cores(jobs))
     told: list[dict[str, Any]] = []
     for experiment in EXPERIMENTS.values() if everything else [by_name(n) for n in names or ()]:
-        rows = player.play(
-            experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine)
-        )
+        rows = player.play(experiment, size, out, workers=workers)
         found = experiment.findings(rows)
         folder = player.folder_of(out, experiment, size)
         told.append(
@@ -140,15 +139,16 @@ def report(
 ) -> None:
     """All stored results as one self-contained HTML file. Example: tacenda experiment report --full
     --run --jobs 2"""
-    from tacenda.engines import Engine
+    from tacenda.engines import Workers
     from tacenda.experiments import headline as headline_table
     from tacenda.experiments import page, player, summary
     from tacenda.experiments.registry import EXPERIMENTS
 
     size = _size(quick, reduced, full, None)
     if missing:
+        workers = Workers.of(engine, player.cores(jobs))
         for experiment in EXPERIMENTS.values():
-            player.play(experiment, size, out, jobs=player.cores(jobs), engine=Engine.parse(engine))
+            player.play(experiment, size, out, workers=workers)
     known = summary.stored_experiments(out, size)
     truths = headline_table.headlines()
     print(page.build(known, size, to or out / size.name / "report.html", truths))

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tacenda.engines import LOCAL, Engine, run_calls
+from tacenda.engines import HERE, Call, Workers, run_calls
 from tacenda.errors import StateError
 from tacenda.experiments import rows as tidy
 from tacenda.experiments.rows import Rows
 from tacenda.experiments.spec import Cell, Experiment, Size
-from tacenda.threads import limit_threads
+from tacenda.words import counted
 
 DEFAULT_OUT = Path("runs/experiments")
 LINE_SECONDS = 5.0
@@ -29,9 +29,8 @@ def play(
     size: Size,
     out: Path = DEFAULT_OUT,
     *,
-    jobs: int = 1,
+    workers: Workers = HERE,
     show: bool = True,
-    engine: Engine | None = None,
 ) -> Rows:
     """All rows of the experiment; stored runs are read, the others are made and stored one by one.
 
@@ -45,9 +44,8 @@ def play(
     families: dict[str, list[Cell]] = {}
     for cell in missing:
         families.setdefault(cell.family(), []).append(cell)
-    where = engine or Engine(LOCAL)
-    if missing and (not where.is_local or (jobs > 1 and len(families) > 1)):
-        _side_by_side(out, list(families.values()), where, jobs, report)
+    if missing and not workers.here(len(families)):
+        _side_by_side(out, list(families.values()), workers, report)
     else:
         for cell in missing:
             _store(out, cell)
@@ -96,17 +94,28 @@ def _store(out: Path, cell: Cell) -> None:
 
 
 def _side_by_side(
-    out: Path, families: list[list[Cell]], engine: Engine, jobs: int, report: Callable[[int], None]
+    out: Path, families: list[list[Cell]], workers: Workers, report: Callable[[int], None]
 ) -> None:
     """One task per family, so that what its cells share is made once."""
-    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
-    work = [(_store_family, out.resolve(), cells, threads) for cells in families]
-    for _, done in run_calls(engine, work, jobs, out):
-        report(done)
+    calls = [Call(_called(cells), _store_family, (out.resolve(), cells)) for cells in families]
+    run_calls(
+        workers.engine,
+        calls,
+        workers.jobs,
+        lambda _, done: report(done),
+        folder=out,
+        beat=lambda: report(0),
+    )
 
 
-def _store_family(out: Path, cells: list[Cell], threads: int) -> int:
-    limit_threads(threads)
+def _called(cells: list[Cell]) -> str:
+    """A family as a sentence names it: "ipadmm (sound, epsilon 1), 3 seeds"."""
+    first = cells[0]
+    labels = [first.mode, *(f"{name} {value}" for name, value in first.labels.items())]
+    return f"{first.method} ({', '.join(labels)}), {counted(len(cells), 'seed')}"
+
+
+def _store_family(out: Path, cells: list[Cell]) -> int:
     for cell in cells:
         if not _path(out, cell.key()).is_file():  # a lost worker may have stored some
             _store(out, cell)
@@ -131,11 +140,8 @@ class _Teller:
     def __call__(self, more: int) -> None:
         self.done += more
         now = time.monotonic()
-        if self.show and (now - self.line > LINE_SECONDS or self.done == self.missing):
+        if self.show and (now - self.line > LINE_SECONDS or (more and self.done == self.missing)):
             self.line = now
-            left = (now - self.begin) / self.done * (self.missing - self.done)
-            print(
-                f"{self.title}: {self.done} of {self.missing}, {left:.0f} s left",
-                file=sys.stderr,
-                flush=True,
-            )
+            rest = self.missing - self.done
+            left = f", {(now - self.begin) / self.done * rest:.0f} s left" if self.done else ""
+            print(f"{self.title}: {self.done} of {self.missing}{left}", file=sys.stderr, flush=True)

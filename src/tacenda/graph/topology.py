@@ -143,8 +143,22 @@ class Topology:
 
     @classmethod
     def if_connected(cls, n: int, edges: Ints, name: str) -> Topology | None:
-        """The network of numbered nodes with these edges, of which each stands once and in
-        lexicographic order; None if it has several parts."""
+        """The network of numbered nodes with these edges, if it is connected.
+
+        Parameters
+        ----------
+        n : int
+            Number of nodes.
+        edges : ndarray of int
+            Positions, shape (E, 2), the smaller first, each edge once, in lexicographic order.
+        name : str
+            How the graph was made.
+
+        Returns
+        -------
+        Topology or None
+            The network; None if it has several parts.
+        """
         found = cls._joined(range(n), edges, name)
         return found if found._reached() == n else None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacenda import checks
+from tacenda.engines import HERE, Workers
 from tacenda.errors import InputError
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan
@@ -101,6 +102,8 @@ def records_needed(
     trials: int = 2,
     public: Any = None,
     seed: int = 0,
+    jobs: int = 1,
+    engine: str = "loky",
     **options: Any,
 ) -> Needed:
     """Least number of records at each member, to a tenth, with which the plan meets the target.
@@ -128,6 +131,11 @@ def records_needed(
         A public sample of the same kind of records.
     seed : int, default=0
         Of the stand-in data and the trials.
+    jobs : int, default=1
+        Number of processes for the trials of one number; the result does not depend on it.
+    engine : str, default="loky"
+        Where the trials run: "loky" (processes of this machine), "dask://host:port",
+        "ray://host:port" or "ray".
     **options : object
         As in `tacenda.plan`: loss, strength, ...
 
@@ -156,6 +164,7 @@ def records_needed(
         trials=trials,
         public=public,
         seed=seed,
+        workers=Workers.of(engine, jobs),
     )
 
 
@@ -167,12 +176,13 @@ def records_for(
     trials: int = 2,
     public: Any = None,
     seed: int = 0,
+    workers: Workers = HERE,
 ) -> Needed:
     """The same for a plan's own graph, budget and loss, its sizes left aside."""
     if (target_excess is None) == (target_accuracy is None):
         raise InputError("records_needed takes exactly one of target_excess and target_accuracy.")
     checks.whole("trials", trials, least=0 if target_accuracy is None else 1)
-    question = _Question(wish, trials, public, seed)
+    question = _Question(wish, trials, public, seed, workers)
     if target_excess is not None:
         goal = checks.positive("target_excess", target_excess)
         guess = _search(
@@ -197,8 +207,9 @@ def records_for(
 class _Question:
     """Plans and predictions for so many records at each member, each made once."""
 
-    def __init__(self, wish: Plan, trials: int, public: Any, seed: int) -> None:
+    def __init__(self, wish: Plan, trials: int, public: Any, seed: int, workers: Workers) -> None:
         self._wish, self._trials, self._public, self._seed = wish, trials, public, seed
+        self._workers = workers
         self._answers: dict[int, Prediction] = {}
 
     def plan(self, m: int) -> Plan:
@@ -206,7 +217,9 @@ class _Question:
 
     def answer(self, m: int) -> Prediction:
         if m not in self._answers:
-            self._answers[m] = predict(self.plan(m), self._public, self._trials, self._seed)
+            self._answers[m] = predict(
+                self.plan(m), self._public, self._trials, self._seed, self._workers
+            )
         return self._answers[m]
 
     def accuracy(self, m: int) -> float:

@@ -258,7 +258,16 @@ class Plan:
         profile = GaussianProfile(self.mu)
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
 
-    def predict(self, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
+    def predict(
+        self,
+        public: Any = None,
+        trials: int = 3,
+        seed: int = 0,
+        *,
+        jobs: int = 1,
+        engine: str = "loky",
+        progress: str | bool = False,
+    ) -> Prediction:
         """Carry the plan out on stand-in data: excess risk and accuracy with a range.
 
         Parameters
@@ -269,15 +278,23 @@ class Plan:
             Number of runs.
         seed : int, default=0
             Of the stand-in data and the noise.
+        jobs : int, default=1
+            Number of processes; the result does not depend on it.
+        engine : str, default="loky"
+            Where the trials run: "loky" (processes of this machine), "dask://host:port",
+            "ray://host:port" or "ray".
+        progress : {"auto", True, False}, default=False
+            Whether to show a progress bar; "auto" shows one on a terminal.
 
         Returns
         -------
         Prediction
             What to expect, and what was assumed.
         """
+        from tacenda.engines import Workers
         from tacenda.planning.predict import predict
 
-        return predict(self, public, trials, seed)
+        return predict(self, public, trials, seed, Workers.of(engine, jobs), progress)
 
     def tuned(self, public: Any, trials: int = 2, seed: int = 0) -> Plan:
         """The same plan with the total step that predicts best on a public sample.

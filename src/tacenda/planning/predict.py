@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
+from tacenda.engines import HERE, Call, Workers, run_calls
 from tacenda.planning.forecast import Landscape, signal_scale, typical
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.progress import Progress
 from tacenda.words import counted
 
 if TYPE_CHECKING:
@@ -115,18 +117,42 @@ class Prediction:
         )
 
 
-def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> Prediction:
+def predict(
+    plan: Plan,
+    public: Any = None,
+    trials: int = 3,
+    seed: int = 0,
+    workers: Workers = HERE,
+    progress: str | bool = False,
+) -> Prediction:
     """Carry the plan out `trials` times on stand-in data; public=(X, y) is a public sample of the
-    same kind of records."""
+    same kind of records. The trials are the same wherever they run."""
     trials, seed = checks.whole("trials", trials, least=1), checks.whole("seed", seed)
     sample = (
         None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
     )
     shrink = max(1.0, float(plan.facts.sizes.sum()) * plan.facts.dim / MOST_VALUES)
-    found = [
-        _trial(plan, sample, shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)
-    ]
-    excess, accuracy, best = zip(*found, strict=True)
+    found: dict[int, tuple[float, Any, Any]] = {}
+    with Progress(progress, "prediction", trials) as show:
+
+        def take(trial: int, outcome: tuple[float, Any, Any]) -> None:
+            found[trial] = outcome
+            show(len(found))
+
+        settings = [(shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)]
+        if workers.here(trials):
+            for t, values in enumerate(settings):
+                take(t, _trial((plan, sample), *values))
+        else:
+            run_calls(
+                workers.engine,
+                [Call(f"trial {t}", _trial, values) for t, values in enumerate(settings)],
+                workers.jobs,
+                take,
+                shared=(plan, sample),
+                beat=lambda: show(len(found)),
+            )
+    excess, accuracy, best = zip(*(found[t] for t in range(trials)), strict=True)
     classes = accuracy[0] is not None
     return Prediction(
         Range.of(list(excess)),
@@ -138,11 +164,12 @@ def predict(plan: Plan, public: Any = None, trials: int = 3, seed: int = 0) -> P
 
 
 def _trial(
-    plan: Plan, sample: PublicSample | None, shrink: float, seed: int, shape: tuple[float, float]
+    of: tuple[Plan, PublicSample | None], shrink: float, seed: int, shape: tuple[float, float]
 ) -> tuple[float, Any, Any]:
     """(excess risk, accuracy, best accuracy) of one run, the mean over the nodes' models."""
     from tacenda.runtime.simulate import simulate
 
+    plan, sample = of
     sizes = np.maximum(1, np.round(plan.facts.sizes / shrink)).astype(int)
     X, y = _records(plan.facts, sample, int(sizes.sum()), seed, shape)
     problem = _problem(plan.facts, sizes, X, y)

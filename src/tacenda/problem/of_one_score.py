@@ -33,8 +33,10 @@ class OfOneScore:
 
     @property
     def numbers(self) -> Floats | None:
-        """What the compiled formula reads: the parameter h, and 1 + h, rounded once; None where
-        there is none, so that only what such a loss needs is compiled."""
+        """What the compiled formula reads: the parameter h, and 1 + h, rounded once.
+
+        None where there is none, so that only what such a loss needs is compiled.
+        """
         return parameter_numbers(self.parameter) if self.parameter else None
 
     def derivative(self, scores: Array, labels: Array) -> Array:

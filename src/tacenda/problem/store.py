@@ -92,12 +92,8 @@ class Store:
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.weights = None if weights is None else _shares(weights, len(labels))
         self.sizes: Ints = np.diff(offsets)
-        self._width = self._row_elements() if row_elements is None else row_elements
-        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
-        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
-        self._one_task_each = bool(self._tasks_of.max() == 1)
+        self.cut_for(self._row_elements() if row_elements is None else row_elements)
         self._norms: Floats | None = None
-        self._last_part: _Part | None = None
         self._chords: Any = None
         # How many records were read so far, each as often as it was: what a run's work is told by
         self.reads = np.zeros(1)
@@ -109,6 +105,15 @@ class Store:
         (`kernels.rows.accumulator`)."""
         sparse = isinstance(self.rows, tuple)
         return self.n_outputs == 1 and not sparse and self.rows.dtype == np.float32
+
+    def cut_for(self, row_elements: int) -> None:
+        """Cut the nodes' records into tasks as in a table with so many numbers in a row: the
+        records of some nodes must be cut as the whole table's, or sums differ in their last bit."""
+        self._width = row_elements
+        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
+        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
+        self._one_task_each = bool(self._tasks_of.max() == 1)
+        self._last_part: _Part | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_nodes={self.n_nodes}, dim={self.dim})"
@@ -830,7 +835,12 @@ class SparseStore(Store):
     costs by its non-zeros."""
 
     def _row_elements(self) -> int:
-        return 1 + len(self.rows[0]) // max(1, len(self.labels))
+        return self.row_elements_of(len(self.rows[0]), len(self.labels))
+
+    @staticmethod
+    def row_elements_of(filled: int, records: int) -> int:
+        """About how many numbers a row takes, by those of the whole table."""
+        return 1 + filled // max(1, records)
 
     def _square_norms(self) -> Floats:
         from tacenda.problem.validate.rows import square_norms

@@ -15,19 +15,20 @@ from tacenda.config.choice import Choice, check_public, resolved
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
-from tacenda.errors import InputError, WeakPrivacyWarning
+from tacenda.errors import EngineError, InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.planning.advice import too_much_noise
-from tacenda.problem.facts import Facts
 from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
 from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
+from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
+from tacenda.runtime.unseen import Unseen
 
 if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
@@ -285,7 +286,7 @@ def run(
     config = _with_whole_paths(config)
     timing = Timing()
     with timing.part(READING):
-        private = private_run(config)
+        private = private_run(config, ranks)
     with timing.part(PLANNING):
         planned = simulations.chosen(config, private)
     config = resolved(config, planned)
@@ -302,23 +303,28 @@ def run(
             config, private, chosen, folder, timing, progress=progress, ranks=ranks
         )
     except KeyboardInterrupt as stop:
-        resume_with = (
-            f"tacenda {'fit' if command == 'fit' else 'compare'} --resume --folder {folder.path}"
-        )
         kept = "a checkpoint is kept" if folder.has_progress() else "no round was finished yet"
         raise KeyboardInterrupt(
-            f"{str(stop) or 'interrupted'}; {kept}. Continue with: {resume_with}"
+            f"{str(stop) or 'interrupted'}; {kept}. {_resume_with(command, folder)}"
         ) from None
+    except EngineError as lost:
+        if folder.has_progress():
+            raise EngineError(f"{lost} {_resume_with(command, folder)}") from None
+        if not resume:
+            folder.discard_if_empty()
+        raise
     except Exception:
         if not resume and ranks.root:
             folder.discard_if_empty()
         raise
-    if not ranks.root:
-        return None
     with timing.part(REFERENCES):
         rows = _rows(config, private, done)
+        affordable = references.affordable(private.held, config)
+        dataset = _about(private, config)
+        small = _small_nodes(private, config.privacy.adjacency)
+    if not ranks.root:
+        return None
     reasons = {choice.label: list(choice.reasons) for choice in chosen if choice.reasons}
-    dataset = _about(private, config)
     manifest = {
         "command": f"tacenda {command}",
         "versions": versions(),
@@ -332,13 +338,17 @@ def run(
         folder.finish(results, {**manifest, "results": [_entry(folder, one) for one in done]})
     compared_with = [references.NOTE] if any(r["label"] == references.SERVER for r in rows) else []
     wanted = config.run.references and references.stated(config) is not None
-    if wanted and not references.affordable(private.problem, config):
+    if wanted and not affordable:
         compared_with = [references.LEFT_OUT]
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
-    small = _small_nodes(private, config.privacy.adjacency)
     notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
     graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
+
+
+def _resume_with(command: str, folder: RunFolder) -> str:
+    name = "fit" if command == "fit" else "compare"
+    return f"Continue with: tacenda {name} --resume --folder {folder.path}"
 
 
 def _begun(folder: RunFolder, config: RunConfig, private: PrivateRun, resume: bool) -> None:
@@ -377,7 +387,7 @@ def _path(config: RunConfig, command: str, chosen: list[Choice]) -> Path:
 
 def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -> None:
     """Refuse what cannot work for any algorithm before the first one runs or writes."""
-    facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
+    facts = private.held.facts(config.privacy.adjacency, config.run.solver_tolerance)
     topology = Topology.of(private.graph)
     for choice in chosen:
         budget = check_privacy(privacy_of(config.privacy), choice.algorithm)
@@ -389,11 +399,12 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
 
 
 def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list[dict[str, Any]]:
-    """The table: what a run is compared with, and every algorithm between."""
-    adjacency, problem, test = config.privacy.adjacency, private.problem, private.test
+    """The table: what a run is compared with, and every algorithm between. All ranks work on it,
+    and the root's is whole."""
+    adjacency, held, test = config.privacy.adjacency, private.held, private.unseen
 
-    def measure(problem: Any, test: Any, models: Any) -> dict[str, Any]:
-        return table.evaluate(problem, test, models, adjacency, private.label_units)
+    def measure(held: Held, test: Unseen | None, models: Any) -> dict[str, Any]:
+        return table.evaluate(held, test, models, adjacency, private.label_units)
 
     rows = []
     for label in dict.fromkeys(one.label for one in done):
@@ -401,17 +412,17 @@ def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
     if not config.run.references:
         return rows
-    best = references.ceiling(problem, test, measure)
+    best = references.ceiling(held, private.graph, test, measure)
     for row in rows:
         if row.get("objective") is not None and best.get("objective") is not None:
             row["suboptimality"] = row["objective"] - best["objective"]
     server = alone = None
-    if references.affordable(problem, config):
-        server = references.trusted_server(problem, test, config, measure)
-        alone = references.one_node(problem, test, config, measure)
+    if references.affordable(held, config):
+        server = references.trusted_server(held, test, config, measure)
+        alone = references.one_node(held, test, config, measure)
     names = private.dataset.feature_names
     intercept = len(names) - 1 if names and names[-1] == "intercept" else None
-    floor = references.floor(problem, test, intercept, measure, adjacency)
+    floor = references.floor(held, test, intercept, measure, adjacency)
     return [row for row in (best, server, *rows, alone, floor) if row is not None]
 
 
@@ -428,21 +439,21 @@ def _entry(folder: RunFolder, one: Simulated) -> dict[str, Any]:
 
 def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
     """Public facts of the data, and what was read from it."""
-    data, problem = private.dataset, private.problem
+    data = private.dataset
     # Under add-remove how many records there are is private
     counted = config.privacy.adjacency == "replace-one"
-    labels = None if problem.node_labels is None else [str(label) for label in problem.node_labels]
+    names, test = private.node_labels, private.unseen
     return {
         "name": data.name,
         "source": config.data.name or Path(str(config.data.file)).name,
-        "records": data.n_records if counted else None,
-        "test_records": 0 if data.test is None else len(data.test[1]),
+        "records": private.records if counted else None,
+        "test_records": 0 if test is None else test.count,
         "features": data.n_features,
         "feature_names": list(data.feature_names) if data.n_features <= 1000 else None,
         "classes": None if data.classes is None else list(data.classes),
         "norm": data.norm,
-        "nodes": problem.n_nodes,
-        "node_labels": labels,
+        "nodes": private.held.n,
+        "node_labels": None if names is None else [str(label) for label in names],
         "schema_hash": data.schema_hash,
         "notes": list(data.notes),
     }
@@ -452,7 +463,7 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
     """A node averages its own records: one with few of them needs noise that drowns the others'."""
     if adjacency != "replace-one" or private.problem.public_sizes is not None:
         return []
-    sizes = sorted(int(size) for size in private.problem.sizes)
+    sizes = sorted(int(size) for size in private.held.sizes)
     least, middle = sizes[0], sizes[len(sizes) // 2]
     if least * 10 >= middle:
         return []

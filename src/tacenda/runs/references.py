@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from tacenda.config.sections import RunConfig
-from tacenda.errors import TacendaError
+from tacenda.errors import TacendaError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan_facts
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import as_shown
+from tacenda.runtime.unseen import Unseen
 
 CEILING, SERVER = "noise-free optimum (ceiling)", "trusted server, same epsilon"
 ALONE, FLOOR, MEAN = "one node alone, same epsilon", "majority class (floor)", "mean (floor)"
@@ -36,18 +38,50 @@ LEFT_OUT = (
     "further private fit; --references adds them"
 )
 
-# (problem, test part, models) -> measures
-Evaluate = Callable[[Any, tuple[Any, Any] | None, Any], dict[str, Any]]
+IN_PARTS = "all records would have to be in one process; run it without mpiexec"
+
+# (records, test records, models) -> measures
+Evaluate = Callable[[Held, Unseen | None, Any], dict[str, Any]]
 
 
-def ceiling(problem: Problem, test: Any, measure: Evaluate) -> dict[str, Any]:
+def ceiling(held: Held, graph: Any, test: Unseen | None, measure: Evaluate) -> dict[str, Any]:
     """The centralised optimum without privacy:
     nothing that learns this model can do better on the objective."""
-    return _row(CEILING, measure(problem, test, problem.solve(TOLERANCE)))
+    if held.whole is not None:
+        return _row(CEILING, measure(held, test, held.whole.solve(TOLERANCE)))
+    try:
+        model = _optimum(held, graph)
+    except UnsupportedError as why:
+        return {**_row(CEILING, {}), "missing": str(why)}
+    return _row(CEILING, measure(held, test, model))
+
+
+def _optimum(held: Held, graph: Any) -> Any:
+    """The optimum found by all ranks, each of which has its own nodes' records only."""
+    from tacenda.algorithms.optimum import Optimum
+    from tacenda.runtime.simulate import simulate
+
+    if not held.problem.loss.smooth:
+        raise UnsupportedError(f"for the loss {held.problem.loss.name!r} {IN_PARTS}")
+    method = Optimum(tolerance=TOLERANCE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = simulate(
+            held.problem,
+            graph,
+            method,
+            method.default_rounds,
+            seed=0,
+            blocks=held.parts,
+            record_every=0,
+            progress=False,
+            transport=held.ranks,
+        )
+    return np.ravel(found.model)
 
 
 def floor(
-    problem: Problem, test: Any, intercept: int | None, measure: Evaluate, adjacency: str
+    held: Held, test: Unseen | None, intercept: int | None, measure: Evaluate, adjacency: str
 ) -> dict[str, Any]:
     """What knows nothing of a record: a constant score that predicts the base rates, or the mean of
     a regression.
@@ -59,27 +93,31 @@ def floor(
     Under add-remove without objective and loss: where every record has the same score they are the
     number of records in disguise.
     """
-    alone = problem.with_one_feature(None)
-    column = None if test is None else (np.ones((test[0].shape[0], 1)), test[1])
-    found = measure(alone, column, _best_constant(alone))
+    alone, among = held.with_one_feature(None), None
     if intercept is not None:
-        among = problem.with_one_feature(intercept)
+        among = held.with_one_feature(intercept)
+    answers = None if test is None else test.all_labels
+    label = MEAN if held.problem.loss.kind == "regression" else FLOOR
+    if alone is None:  # not the root, which does the rest by itself
+        return _row(label, {})
+    column = None if answers is None else Unseen(np.ones((len(answers), 1)), answers)
+    found = measure(Held.alone(alone), column, _best_constant(alone))
+    if among is not None:
         found["objective"] = float(among.objective(_best_constant(among)))
     if adjacency != "replace-one":
         found = {k: v for k, v in found.items() if k not in ("objective", "loss")}
-    label = MEAN if problem.loss.kind == "regression" else FLOOR
     return as_shown(_row(label, found), adjacency)
 
 
-def affordable(problem: Problem, config: RunConfig) -> bool:
+def affordable(held: Held, config: RunConfig) -> bool:
     """Whether private fits to compare with are made: as asked, or where the data is not large."""
     if config.run.references != "auto":
         return config.run.references
-    return float(problem.sizes.sum()) * problem.n_features <= MOST_CELLS
+    return float(held.sizes.sum()) * held.problem.n_features <= MOST_CELLS
 
 
 def trusted_server(
-    problem: Problem, test: Any, config: RunConfig, measure: Evaluate
+    held: Held, test: Unseen | None, config: RunConfig, measure: Evaluate
 ) -> dict[str, Any] | None:
     """A private fit by somebody who holds all records, at the same (epsilon, delta): what the
     missing trust costs. None where no epsilon is stated; where no such fit is possible,
@@ -87,30 +125,36 @@ def trusted_server(
     epsilons = stated(config)
     if epsilons is None:
         return None
+    if held.whole is None:
+        return {**_row(SERVER, {}), "missing": IN_PARTS}
     try:
-        model = _fitted(problem.pooled(), min(epsilons), config)
+        model = _fitted(held.whole.pooled(), min(epsilons), config)
     except TacendaError as why:
         return {**_row(SERVER, {}), "missing": str(why)}
-    return _row(SERVER, measure(problem, test, model))
+    return _row(SERVER, measure(held, test, model))
 
 
 def one_node(
-    problem: Problem, test: Any, config: RunConfig, measure: Evaluate
+    held: Held, test: Unseen | None, config: RunConfig, measure: Evaluate
 ) -> dict[str, Any] | None:
     """The median over a few nodes of a private fit on their own records alone, at the same
     (epsilon, delta), judged on the records of all: what taking part is worth."""
-    epsilons, n = stated(config), problem.n_nodes
+    epsilons, n = stated(config), held.n
     if epsilons is None or n == 1:
         return None
     chosen = np.unique(np.linspace(0, n - 1, min(FEW_NODES, n)).round().astype(int))
-    try:
-        models = [
-            _fitted(problem.of_node(k), epsilons[k % len(epsilons)], config)
-            for k in chosen.tolist()
-        ]
-    except TacendaError as why:
-        return {**_row(ALONE, {}), "missing": str(why)}
-    found = [measure(problem, test, model) for model in models]
+    mine: dict[int, Any] = {}
+    for place, k in enumerate(held.here.tolist()):
+        if k in chosen:
+            try:
+                mine[k] = _fitted(held.problem.of_node(place), epsilons[k % len(epsilons)], config)
+            except TacendaError as why:
+                mine[k] = str(why)
+    models = {k: model for own in held.ranks.each(mine) for k, model in own.items()}
+    failed = [models[k] for k in chosen.tolist() if isinstance(models[k], str)]
+    if failed:
+        return {**_row(ALONE, {}), "missing": failed[0]}
+    found = [measure(held, test, models[k]) for k in chosen.tolist()]
     # A measure may be undefined for some of them
     keys = [k for k in found[0] if all(isinstance(one.get(k), int | float) for one in found)]
     middle = {key: float(np.median([one[key] for one in found])) for key in keys}

@@ -15,11 +15,10 @@ from tacenda.config.choice import choices as choices_of
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import RunConfig
-from tacenda.engines import Engine, run_calls
+from tacenda.engines import Call, Engine, run_calls
 from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
-from tacenda.problem.facts import Facts
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
 from tacenda.runtime.progress import Progress
@@ -27,7 +26,7 @@ from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder
 from tacenda.runtime.simulate import simulate
-from tacenda.threads import limit_threads
+from tacenda.words import counted
 
 # multiplications in all runs below which starting further processes costs more than it saves
 PARALLEL_WORK = 4e10
@@ -48,7 +47,7 @@ class Simulated:
 
 def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
     """The run's algorithms, chosen from the public facts of the problem itself."""
-    facts = Facts.of(private.problem, config.privacy.adjacency, config.run.solver_tolerance)
+    facts = private.held.facts(config.privacy.adjacency, config.run.solver_tolerance)
     return choices_of(config, facts, Topology.of(private.graph), privacy_of(config.privacy))
 
 
@@ -63,7 +62,7 @@ def simulate_all(
     ranks: Ranks = ALONE,
 ) -> list[Simulated]:
     """All runs of the configuration, in order; those whose results already lie in the folder are
-    not repeated. Over several ranks, which share every run, only rank 0 has the list."""
+    not repeated. Several ranks share every run, and only rank 0 has the measures."""
     tasks = [(k, seed) for k in range(len(choices)) for seed in config.run.seeds]
     engine = Engine.parse(config.run.engine)
     if ranks.size > 1 and not engine.is_local:
@@ -74,11 +73,6 @@ def simulate_all(
     jobs = _jobs(config, private, choices, len(tasks)) if ranks.size == 1 else 1
     if jobs == 1 and engine.is_local:
         each = [(choices[k], seed) for k, seed in tasks]
-        if ranks.size > 1:
-            for choice, seed in each:
-                _together(config, private, choice, seed, folder, timing, progress, ranks)
-        if not ranks.root:
-            return []
         return [_finished(config, private, c, s, folder, timing, progress) for c, s in each]
     with timing.part(ROUNDS):
         return _elsewhere(config, choices, folder, tasks, engine, jobs, progress)
@@ -95,14 +89,19 @@ def _elsewhere(
 ) -> list[Simulated]:
     """In other processes, of this machine or of a cluster."""
     plain, path = config.to_plain(), str(folder.path.resolve())
-    threads = max(1, (os.cpu_count() or 1) // jobs) if engine.is_local else 1
-    work = [(_simulate_elsewhere, plain, path, choices[k], seed, threads) for k, seed in tasks]
+    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+    calls = [
+        Call(run[0], _simulate_elsewhere, (plain, path, choices[k], seed))
+        for run, (k, seed) in zip(runs, tasks, strict=True)
+    ]
     measured: dict[int, dict[str, Any]] = {}
-    with Progress(progress, f"{len(work)} runs on {engine}", len(work)) as show:
-        for position, found in run_calls(engine, work, jobs, path):
+    with Progress(progress, f"{counted(len(calls), 'run')} on {engine}", len(calls)) as show:
+
+        def take(position: int, found: dict[str, Any]) -> None:
             measured[position] = found
             show(len(measured))
-    runs = [(f"{choices[k].label}-{seed}", choices[k].label, seed) for k, seed in tasks]
+
+        run_calls(engine, calls, jobs, take, folder=path, beat=lambda: show(len(measured)))
     return [
         Simulated(*run, load(folder.result_path(run[0])), measured[position])
         for position, run in enumerate(runs)
@@ -110,12 +109,11 @@ def _elsewhere(
 
 
 def _simulate_elsewhere(
-    plain: dict[str, Any], path: str, choice: Choice, seed: int, threads: int
+    plain: dict[str, Any], path: str, choice: Choice, seed: int
 ) -> dict[str, Any]:
     """In a worker process: the result goes to the folder, only its measures come back."""
     import json
 
-    limit_threads(threads)
     config, private = _loaded(json.dumps(plain))
     return _finished(config, private, choice, seed, RunFolder(path), Timing(), False).measured
 
@@ -129,28 +127,6 @@ def _loaded(text: str) -> tuple[RunConfig, PrivateRun]:
     return config, private_run(config)
 
 
-def _together(
-    config: RunConfig,
-    private: PrivateRun,
-    choice: Choice,
-    seed: int,
-    folder: RunFolder,
-    timing: Timing,
-    progress: str | bool,
-    ranks: Ranks,
-) -> None:
-    """One run by all ranks, unless its result lies in the folder already; rank 0 writes it."""
-    run = f"{choice.label}-{seed}"
-    if ranks.by_root(folder.result_path(run).is_file, "looking into the run folder"):
-        return
-    result = _timed(config, private, choice, seed, folder, timing, progress, ranks)
-    ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
-
-
-def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
-    folder.save(run, result)
-
-
 def _timed(
     config: RunConfig,
     private: PrivateRun,
@@ -159,11 +135,10 @@ def _timed(
     folder: RunFolder,
     timing: Timing,
     progress: str | bool,
-    ranks: Ranks = ALONE,
 ) -> RunResult:
     """One run, with where its time went."""
     begin = time.perf_counter()
-    result = _simulate(config, private, choice, seed, folder, progress, ranks)
+    result = _simulate(config, private, choice, seed, folder, progress)
     whole = time.perf_counter() - begin
     rounds = min(result.seconds, whole)  # of one that was resumed, those of this time
     timing.add(ROUNDS, rounds)
@@ -181,30 +156,36 @@ def _finished(
     timing: Timing,
     progress: str | bool,
 ) -> Simulated:
-    run = f"{choice.label}-{seed}"
-    finished = folder.result_path(run)
-    if finished.is_file():
+    """One run by all ranks; rank 0 reads its result from the folder, or writes it there."""
+    run, held = f"{choice.label}-{seed}", private.held
+    finished, ranks = folder.result_path(run), held.ranks
+    there = ranks.by_root(finished.is_file, "looking into the run folder")
+    if there:
         with timing.part(READING):
-            result = load(finished)
+            result = ranks.by_root(lambda: load(finished), "reading the result")
     else:
         result = _timed(config, private, choice, seed, folder, timing, progress)
-    if result.models.size != private.problem.n_nodes * private.problem.dim:
+    if result.models.size != held.n * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
         )
-    if not finished.is_file():
+    if not there:
         with timing.part(WRITING):
-            folder.save(run, result)
+            ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
     with timing.part(MEASURING):
         measured = evaluate(
-            private.problem,
-            private.test,
+            held,
+            private.unseen,
             result.models,
             config.privacy.adjacency,
             private.label_units,
             drawn=private.dataset.classes or True,
         )
     return Simulated(run, choice.label, seed, result, measured)
+
+
+def _kept(folder: RunFolder, run: str, result: RunResult) -> None:
+    folder.save(run, result)
 
 
 def _simulate(
@@ -214,7 +195,6 @@ def _simulate(
     seed: int,
     folder: RunFolder,
     progress: str | bool,
-    ranks: Ranks = ALONE,
 ) -> RunResult:
     settings = config.run
     every = (
@@ -247,14 +227,14 @@ def _simulate(
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
-        transport=ranks,
+        transport=private.held.ranks,
     )
 
 
 def _history_rows(private: PrivateRun) -> int:
     """How often a run is measured along the way: each time costs a pass over all records, as a
     round does, so of many records seldom; by the public sizes, since everybody sees the rows."""
-    cells = float(private.problem.divisors.sum()) * private.problem.dim
+    cells = float(private.held.divisors.sum()) * private.problem.dim
     return int(min(HISTORY_ROWS, max(FEWEST_ROWS, HISTORY_WORK / cells)))
 
 

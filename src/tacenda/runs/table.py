@@ -9,8 +9,10 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.evaluation import figures, measures
-from tacenda.runtime.metrics import as_shown, encode_like
+from tacenda.runtime.held import Held
+from tacenda.runtime.metrics import as_shown
 from tacenda.runtime.result import RunResult
+from tacenda.runtime.unseen import Unseen
 
 NOTE = (
     "the measures in the table are diagnostics of a simulation: "
@@ -31,8 +33,8 @@ MEANS = (
 
 
 def evaluate(
-    problem: Any,
-    test: tuple[Any, Any] | None,
+    held: Held,
+    test: Unseen | None,
     models: Array,
     adjacency: str,
     units: measures.Units = AS_ENCODED,
@@ -45,26 +47,35 @@ def evaluate(
 
     units: of the label; RMSE and MAE are in them, and predictions inside its bounds. drawn: also
     "figures" (`tacenda.evaluation.figures`) of the test records, or of all where there are none;
-    the names of the classes, or True for a regression.
+    the names of the classes, or True for a regression. All ranks call it; the root has the result,
+    and the others an empty one.
     """
+    problem = held.problem
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
-    scores, labels = problem.scores_of(average), problem.store.labels
+    # What the ranks find together comes first
+    objective, scores, labels = held.objective(average), held.scores(average), held.labels()
+    own: dict[str, Any] = {}
+    if len(rows) > 1:
+        own["worst_objective"] = float(np.max(held.objectives(rows)))
+        if problem.loss.kind != "regression":
+            each = held.accuracies(rows)
+            own["node_accuracy"] = [round(float(a), 6) for a in each]
+            own["worst_accuracy"] = float(each.min())
+    new, answers = None, None
+    if test is not None:
+        new, answers = test.scores(average, problem.n_outputs), test.all_labels
+    if scores is None or labels is None:
+        return {}
     found: dict[str, Any] = {
-        "objective": float(problem.objective(average)),
+        "objective": objective,
         "loss": float(np.mean(problem.loss.value(scores, labels))),
         **_measures(problem, labels, scores, units),
+        **own,
     }
-    if len(rows) > 1:
-        found["worst_objective"] = float(np.max(problem.objective(rows)))
-        if problem.loss.kind != "regression":
-            each = np.asarray(problem.accuracy(rows))
-            found["node_accuracy"] = [round(float(a), 6) for a in each]
-            found["worst_accuracy"] = float(each.min())
     whose = "training"
-    if test is not None:
-        whose = "test"
-        scores, labels = problem.predict_scores(test[0], average), encode_like(problem, test[1])
+    if new is not None and answers is not None:
+        whose, scores, labels = "test", new, answers
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         measured = _measures(problem, labels, scores, units)
         found.update({f"test_{name}": value for name, value in measured.items()})

@@ -72,6 +72,7 @@ class Block:
         self.is_hub: Array = is_hub.astype(dtype)[:, None]
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
+        self.memo: dict[str, Any] = {}
         self._calls = [0]  # a list: a mapped block counts on
         self._mapped: tuple[Array, float, float | None, float | None] | None = None
         self._other = self
@@ -126,7 +127,7 @@ class Block:
         if found is None or found[1:] != rest or not np.array_equal(found[0], matrix):
             other = copy.copy(self)
             other._queries = self._queries.mapped(matrix, *rest)
-            other.facts, other._mapped = other._queries.facts, None
+            other.facts, other._mapped, other.memo = other._queries.facts, None, {}
             self._mapped = (matrix.copy(), *rest)
             self._other = other
         self._other.turn, self._other._calls = self.turn, self._calls

@@ -3,6 +3,7 @@ what a simulation reads from all of them without noise."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +15,11 @@ from tacenda import checks
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.adjacency import counts_are_public
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.problem.store import SparseStore
+from tacenda.problem.validate.persons import refuse_spread
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.spec import match
 
@@ -58,7 +62,16 @@ class Held:
             return problem, None
 
         mine, whole = ranks.agreed(own, "taking its nodes' records")
-        return cls(mine, parts, ranks, whole), topology
+        held = cls(mine, parts, ranks, whole)
+        if isinstance(mine.store, SparseStore):
+            totals = ranks.total(np.array([len(mine.store.rows[0]), len(mine.store.labels)]))
+            mine.store.cut_for(mine.store.row_elements_of(*totals.tolist()))
+        return held, topology
+
+    @classmethod
+    def alone(cls, problem: Problem) -> Held:
+        """A problem all of whose nodes are here."""
+        return cls(problem, [np.arange(problem.n_nodes)], whole=problem)
 
     @property
     def here(self) -> Array:
@@ -96,9 +109,39 @@ class Held:
         own = Facts.of(self.problem, relation, tolerance)
         if self.ranks.size == 1:
             return own
-        true = min(self.ranks.each(own.true_sizes))
-        exactly = min(self.ranks.each(own.exactly))
-        return replace(own, sizes=self.gathered(own.sizes), true_sizes=true, exactly=exactly)
+        known = self.whole is not None or self.problem._persons is None
+        exactly = own.exactly if known else self._exactly
+        sizes = self.gathered(own.sizes)
+        true = counts_are_public(relation, own.records_per_person, exactly) and bool(
+            np.all(sizes == self.sizes)
+        )
+        return replace(own, sizes=sizes, true_sizes=true, exactly=exactly)
+
+    @cached_property
+    def _exactly(self) -> bool:
+        """Whether each person has exactly so many records as declared, over all nodes; refuses
+        persons who are on more nodes than declared. By hashes of their ids: no rank has all."""
+        p, ids = self.problem, self.problem._persons
+        assert ids is not None
+        own = [np.unique(part, return_counts=True) for part in np.split(ids, p.store.offsets[1:-1])]
+        words = [
+            hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            for names, _ in own
+            for name in names
+        ]
+        marks = self.ranks.at_root(np.frombuffer(b"".join(words), "V16"))
+        counts = self.ranks.at_root(np.concatenate([c for _, c in own]).astype(np.int64))
+
+        def judged() -> bool:
+            assert marks is not None and counts is not None
+            _, who, nodes = np.unique(
+                np.concatenate(marks).view("S16"), return_inverse=True, return_counts=True
+            )
+            refuse_spread(int(nodes.max()), p.members_per_person)
+            records = np.bincount(who, np.concatenate(counts))
+            return bool(np.all(records == p.records_per_person))
+
+        return self.ranks.by_root(judged, "counting persons")
 
     def check_same(self) -> None:
         """Refuse ranks whose records are not of one problem."""
@@ -124,6 +167,46 @@ class Held:
     def loss(self, w: Array) -> float:
         """Mean loss of one model over all records."""
         return float(np.sum(self._losses_at(w) * self.sizes) / self.sizes.sum())
+
+    def of_records(self, values: Array) -> Array | None:
+        """(N, ...) one row for each record, in the graph's order of the nodes, from the rows of
+        those here; at the root, and None elsewhere."""
+        found = self.ranks.at_root(values)
+        sizes, offsets = self.sizes, self.offsets
+        if found is None or self.ranks.size == 1:
+            return None if found is None else found[0]
+        whole = np.empty((int(offsets[-1]), *values.shape[1:]), values.dtype)
+        for part, rows in zip(self.parts, found, strict=True):
+            starts = np.cumsum(sizes[part]) - sizes[part]
+            whole[np.arange(len(rows)) + np.repeat(offsets[part] - starts, sizes[part])] = rows
+        return whole
+
+    def scores(self, w: Array) -> Array | None:
+        """(N,), or (N, K) for K classes: the scores of all records under one model (d,); at the
+        root."""
+        store = self.problem.store
+        found = self.of_records(store.scores(0, len(store.labels), w))
+        return found if found is None or store.n_outputs > 1 else found[:, 0]
+
+    def labels(self) -> Array | None:
+        """(N,) the labels of all records; at the root."""
+        return self.of_records(self.problem.store.labels)
+
+    def with_one_feature(self, position: int | None) -> Problem | None:
+        """All records with one of their features only (`Problem.with_one_feature`); at the root."""
+        mine = self.problem.with_one_feature(position)
+        if self.ranks.size == 1:
+            return mine
+        store, divisors = mine.store, self.divisors
+        column, labels = self.of_records(store.rows), self.labels()
+        weights = None if store.weights is None else self.of_records(store.weights)
+        if column is None or labels is None:
+            return None
+        found = copy.copy(mine)
+        found.sizes = self.sizes
+        found.public_sizes = None if mine.public_sizes is None else divisors
+        found.store = found._store(column, labels, self.offsets, weights)
+        return found
 
     def accuracy(self, w: Array) -> float:
         """Share of all records that one model classifies rightly."""

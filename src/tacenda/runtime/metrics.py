@@ -38,6 +38,7 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.problem import Problem
 from tacenda.runtime.held import Held
+from tacenda.runtime.unseen import Unseen, encode_like
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Snapshot:
     topology: Topology
     models: Array
     reference: Array | None
-    test: tuple[Any, Any] | None
+    test: Unseen | None
     lowest: float | None = None  # the objective at the reference, where it is known already
     passes: float = 0.0  # over the records so far
 
@@ -78,28 +79,14 @@ class Snapshot:
         """(n,) the share of its own records that each node's own model classifies correctly."""
         return self.held.own_accuracies(self.models)
 
-    @cached_property
-    def test_scores(self) -> tuple[Array, Array]:
-        """Scores of the test records under the average model,
-        and their labels as the loss wants them."""
+    def on_test(self, measured: Callable[[Array, Array], float]) -> float:
+        """measured(scores under the average model, labels) of the test records."""
         assert self.test is not None
-        scores = self.problem.predict_scores(self.test[0], self.average)
-        return scores, encode_like(self.problem, self.test[1])
-
-
-def encode_like(problem: Problem, labels: Any) -> Array:
-    """New labels in the problem's own coding: -1 and +1, 0 .. K-1, or numbers as they are."""
-    y = np.asarray(labels)
-    if problem.loss.kind == "regression":
-        return y.astype(float)
-    known = np.asarray(problem.classes)
-    if not np.isin(y, known).all():
-        raise InputError(
-            f"test labels must be among the problem's classes {known.tolist()}; some are not."
+        labels = self.test.all_labels
+        scores = self.test.scores(self.average, self.problem.n_outputs)
+        return self.test.ranks.by_root(
+            lambda: measured(*map(np.asarray, (scores, labels))), "measuring on the test records"
         )
-    order = np.argsort(known, kind="stable")
-    position = order[np.searchsorted(known[order], y)].astype(float)
-    return 2 * position - 1 if problem.loss.kind == "binary" else position
 
 
 def _suboptimality(s: Snapshot) -> float:
@@ -131,8 +118,13 @@ def _infeasibility(s: Snapshot) -> float:
 
 
 def _test_accuracy(s: Snapshot) -> float:
-    scores, labels = s.test_scores
-    return float(np.mean(s.problem.store.right(scores.reshape(len(labels), -1), labels)))
+    right = s.problem.store.right
+    return s.on_test(lambda scores, y: float(np.mean(right(scores.reshape(len(y), -1), y))))
+
+
+def _test_loss(s: Snapshot) -> float:
+    value = s.problem.loss.value
+    return s.on_test(lambda scores, y: float(np.mean(value(scores, y))))
 
 
 METRICS: dict[str, Callable[[Snapshot], float]] = {
@@ -150,7 +142,7 @@ METRICS: dict[str, Callable[[Snapshot], float]] = {
     "node_misclassification": lambda s: 1.0 - float(s.node_accuracies.mean()),
     "own_loss": lambda s: float(np.mean(s.held.own_losses(s.models))),
     "own_misclassification": lambda s: 1.0 - float(s.own_accuracies.mean()),
-    "test_loss": lambda s: float(np.mean(s.problem.loss.value(*s.test_scores))),
+    "test_loss": _test_loss,
     "test_accuracy": _test_accuracy,
     "consensus": _consensus,
     "distance": _distance,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import sys
 import time
 import traceback
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.content import versions
 from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.locality import near_parts
 from tacenda.graph.topology import Topology
@@ -89,7 +89,7 @@ class MPI(Ranks):
         self._failed: bool | None = None
         if self.size > 1:
             self._before, sys.excepthook = sys.excepthook, self._last_words
-            self.check_same(_versions(), SAME_PACKAGES)
+            self.check_same(versions(), SAME_PACKAGES)
 
     def __repr__(self) -> str:
         return f"MPI(rank={self.rank}, size={self.size})"
@@ -264,6 +264,31 @@ class MPI(Ranks):
         whole = np.empty_like(found)
         whole[np.concatenate(parts)] = found
         return whole
+
+    def at_root(self, rows: Array) -> list[Array] | None:
+        """The rows of every rank, at the root alone.
+
+        Parameters
+        ----------
+        rows : ndarray
+            This rank's; all have rows of one shape and type, and each as many as it likes.
+
+        Returns
+        -------
+        list of ndarray or None
+            By rank; None on other ranks.
+        """
+        mine, byte = np.ascontiguousarray(rows), self._library.BYTE
+        counts = self._comm.gather(len(mine), root=0)
+        if counts is None:
+            self._comm.Gatherv([mine, byte], None, root=0)
+            return None
+        ends = ends_of(counts)
+        found = np.empty((int(ends[-1]), *mine.shape[1:]), mine.dtype)
+        bytes_at = ends * (found.nbytes // max(1, len(found)))
+        places = (np.diff(bytes_at).tolist(), bytes_at[:-1].tolist())
+        self._comm.Gatherv([mine, byte], [found, places, byte], root=0)
+        return [found[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
     def each(self, value: T) -> list[T]:
         """The value of every rank.
@@ -495,20 +520,3 @@ def world() -> Ranks:
             "starter belongs to another MPI library; use the mpiexec that was installed with it."
         )
     return found
-
-
-def _versions() -> dict[str, str]:
-    import numba
-    import scipy
-
-    import tacenda
-    from tacenda.content import program
-
-    return {
-        "the version of tacenda": tacenda.__version__,
-        "the version of Python": platform.python_version(),
-        "the version of numpy": np.__version__,
-        "the version of scipy": scipy.__version__,
-        "the version of numba": numba.__version__,
-        "the program's files": program(),
-    }

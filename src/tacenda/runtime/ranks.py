@@ -54,6 +54,11 @@ class Ranks:
         """(n, ...) the rows of all nodes in the graph's order, from those of the nodes here."""
         return rows
 
+    def at_root(self, rows: Array) -> list[Array] | None:
+        """The rows of every process, by rank, at the root; None elsewhere. Processes may have
+        different numbers of rows."""
+        return [rows]
+
     def each(self, value: T) -> list[T]:
         """The value of every process, by rank."""
         return [value]

@@ -35,6 +35,7 @@ from tacenda.runtime.progress import Progress
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.spec import RunSpec, algorithm_of, start_rows
+from tacenda.runtime.unseen import Unseen
 
 
 class GraphWarning(UserWarning):
@@ -114,7 +115,8 @@ def simulate(
         The optimum for the metrics "suboptimality" and "distance": a model, or "optimum" to
         have it solved for.
     test : (X, y) or None, default=None
-        Records for the metrics "test_loss" and "test_accuracy".
+        Records for the metrics "test_loss" and "test_accuracy"; over MPI the same on all ranks, or
+        on each its own part of them.
     callback : callable or None, default=None
         Called as callback(round, models (n, d)) at every recorded round; if it returns a true
         value, the run stops.
@@ -198,6 +200,7 @@ def simulate(
         problem.dtype,
     ).checked()
     names = check_metrics(metrics, problem, reference, test)
+    unseen = Unseen.of(test, problem, ranks)
     every = checks.whole("record_every", record_every)
     bar = Progress(progress if ranks.root else False, spec.algorithm.name, spec.rounds)
     run = _Simulation(spec, held, seed, given, init, ledger, dataset)
@@ -220,7 +223,7 @@ def simulate(
         passes = (held.reads() - before) / max(1, int(held.sizes.sum()))
         found = measure(
             names,
-            Snapshot(held, spec.topology, models, optimum, test, lowest, passes),
+            Snapshot(held, spec.topology, models, optimum, unseen, lowest, passes),
             spec.facts.adjacency,
         )
         run.measuring += time.perf_counter() - begin
@@ -271,7 +274,7 @@ class _Simulation:
             for sentence in sentences if ranks.root else ():
                 python_warnings.warn(sentence, kind, stacklevel=3)
         if spec.privacy is not None:
-            _check_spread(problem, spec.privacy.adjacency, quiet=not ranks.root)
+            _check_spread(problem, held.n, spec.privacy.adjacency, quiet=not ranks.root)
             missing = problem.declaration_missing()
             if missing is not None and ranks.root:
                 python_warnings.warn(missing, DeclarationWarning, stacklevel=3)
@@ -426,9 +429,9 @@ def _stored(path: Path, identity: dict[str, Any]) -> tuple[Path, checkpoints.Sav
     return path, checkpoints.read(path, identity) if path.exists() else None
 
 
-def _check_spread(problem: Problem, adjacency: str, *, quiet: bool) -> None:
+def _check_spread(problem: Problem, n: int, adjacency: str, *, quiet: bool) -> None:
     """Refuse, or warn of, a split of the records that the promise does not survive."""
-    why = broken_promise(problem.partition, adjacency, problem.n_nodes)
+    why = broken_promise(problem.partition, adjacency, n)
     if why is None:
         return
     if adjacency == "add-remove":

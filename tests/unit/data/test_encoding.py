@@ -221,3 +221,40 @@ def test_a_symmetric_label_is_clipped_scaled_and_says_how_to_map_back():
     assert y.tolist() == [-1.0, -0.5, 0.0, 1.0]
     centre, reach = label.centre_and_reach
     assert (centre + reach * y).tolist() == [10.0, 15.0, 20.0, 30.0]
+
+
+def test_numbers_at_first_sight_are_those_of_the_closer_look(monkeypatch):
+    """Text is turned into numbers a column at a time where that is plain, and else cell by cell."""
+    from tacenda.data import encoding
+
+    cells = ["1", " 2.5 ", "-0", "1e-3", "inf", "1_000", "", "?", " ? ", "99", "99.0", " 99", "NaN"]
+    more = [" -nan ", "+NAN", "0x1", "one", "١", "1,5", "\t7\n", "-1e400", "1e-400", "99 "]
+    rng = np.random.default_rng(0)
+    told = 0
+    for size in (1, 2, 5):
+        for _ in range(300):
+            column = [str(c) for c in rng.choice(cells if rng.random() < 0.7 else more, size)]
+            for missing in ("impute", "drop", "error"):
+                s = schema_of(missing)
+                table = {"x": column, "y": ["0"] * size}
+                found = []
+                for plain in (encoding._plain_numbers, lambda *_: None):
+                    with monkeypatch.context() as patch:
+                        patch.setattr(encoding, "_plain_numbers", plain)
+                        try:
+                            d = encoding.encode(s, table)
+                            found.append((d.X.tobytes(), d.y.tobytes()))
+                        except InputError as error:
+                            found.append((str(error),))
+                assert found[0] == found[1], (column, missing)
+                told += len(found[0]) == 1
+    assert told > 100  # of both kinds
+
+
+def schema_of(missing):
+    return data.Schema.build(
+        columns=[{"kind": "numeric", "name": "x", "low": -5, "high": 200, "impute": 3}],
+        label={"name": "y", "classes": ["0", "1"]},
+        missing=missing,
+        missing_values=["?", "99"],
+    )

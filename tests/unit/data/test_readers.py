@@ -107,7 +107,7 @@ def test_files_are_encoded_chunk_by_chunk(write, monkeypatch):
     monkeypatch.setattr(
         readers,
         "iter_csv",
-        lambda p, rows=0: (seen.append(len(t)) or t for t in original(p, rows=64)),
+        lambda p, **more: (seen.append(len(t)) or t for t in original(p, **{**more, "rows": 64})),
     )
     for sparse in (False, True):
         d = data.encode(SCHEMA, path, sparse=sparse)
@@ -120,7 +120,7 @@ def test_record_numbers_count_through_the_chunks(write, monkeypatch):
     lines = [f"{k},1" for k in range(200)]
     lines[150] = "oops,1"
     original = readers.iter_csv
-    monkeypatch.setattr(readers, "iter_csv", lambda p, rows=0: original(p, rows=64))
+    monkeypatch.setattr(readers, "iter_csv", lambda p, **more: original(p, **{**more, "rows": 64}))
     with pytest.raises(InputError, match="record 151 holds other text"):
         data.encode(SCHEMA, write("x,y\n" + "\n".join(lines)))
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tacenda as tc
 from tacenda.evaluation.measures import Units
 from tacenda.runs import table
+from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import as_shown
+from tacenda.runtime.ranks import ALONE
+from tacenda.runtime.unseen import Unseen
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-0.5, 0.5, (60, 3))
 W = np.array([1.0, -0.5, 0.25])
+
+
+def evaluate(problem: tc.Problem, test: Any, *rest: Any) -> dict[str, Any]:
+    return table.evaluate(Held.alone(problem), Unseen.of(test, problem, ALONE), *rest)
 
 
 def regression() -> tc.Problem:
@@ -23,8 +32,8 @@ def regression() -> tc.Problem:
 def test_regression_measures_are_in_the_labels_units() -> None:
     problem = regression()
     y = problem.store.labels
-    plain = table.evaluate(problem, (X, y), W, "replace-one")
-    units = table.evaluate(problem, (X, y), W, "replace-one", Units(50.0, 200.0))
+    plain = evaluate(problem, (X, y), W, "replace-one")
+    units = evaluate(problem, (X, y), W, "replace-one", Units(50.0, 200.0))
     rmse = float(np.sqrt(np.mean((X @ W - y) ** 2)))
     assert plain["rmse"] == pytest.approx(rmse) and units["rmse"] == pytest.approx(200 * rmse)
     assert units["mae"] == pytest.approx(200 * plain["mae"])
@@ -36,7 +45,7 @@ def test_regression_measures_are_in_the_labels_units() -> None:
 def test_predictions_stay_inside_the_labels_bounds() -> None:
     problem = regression()
     units = Units(0.0, 1.0, -0.05, 0.05)
-    found = table.evaluate(problem, None, W, "replace-one", units)
+    found = evaluate(problem, None, W, "replace-one", units)
     off = np.clip(X @ W, -0.05, 0.05) - problem.store.labels
     assert found["mae"] == pytest.approx(np.mean(np.abs(off)))
 
@@ -44,12 +53,12 @@ def test_predictions_stay_inside_the_labels_bounds() -> None:
 def test_classification_measures_on_both_parts() -> None:
     y = np.where(X @ W > 0.05, "yes", "no")
     problem = tc.Problem([(X, y)], loss="logistic", classes=("no", "yes"))
-    found = table.evaluate(problem, (X[:20], y[:20]), W, "replace-one")
+    found = evaluate(problem, (X[:20], y[:20]), W, "replace-one")
     assert found["roc_auc"] == 1.0 == found["test_roc_auc"]
     assert found["accuracy"] == pytest.approx(np.mean((X @ W >= 0) == (y == "yes")))
     assert found["log_loss"] == pytest.approx(found["loss"])
     hinge = tc.Problem([(X, y)], loss="hinge", classes=("no", "yes"))
-    assert "log_loss" not in table.evaluate(hinge, None, W, "replace-one")
+    assert "log_loss" not in evaluate(hinge, None, W, "replace-one")
 
 
 def test_a_row_has_means_and_ranges_of_the_measures() -> None:

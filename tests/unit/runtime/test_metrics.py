@@ -10,8 +10,9 @@ import pytest
 import tacenda as tc
 from support import TUNED, problem, shards, uneven
 from tacenda.runtime.held import Held
-from tacenda.runtime.metrics import METRICS, Snapshot, encode_like, measure
+from tacenda.runtime.metrics import METRICS, Snapshot, measure
 from tacenda.runtime.ranks import ALONE
+from tacenda.runtime.unseen import Unseen, encode_like
 
 N = 5
 
@@ -22,7 +23,8 @@ def snapshot() -> Snapshot:
     data = problem(N)
     test = shards([30], 4, seed=9)[0]
     held, topology = Held.of(data, tc.graph.ring(N), 1, ALONE)
-    return Snapshot(held, topology, rng.normal(size=(N, 4)), data.solve(), test)
+    unseen = Unseen.of(test, data, ALONE)
+    return Snapshot(held, topology, rng.normal(size=(N, 4)), data.solve(), unseen)
 
 
 def by_definition(s: Snapshot) -> dict[str, float]:
@@ -43,7 +45,8 @@ def by_definition(s: Snapshot) -> dict[str, float]:
         return float(np.concatenate([sign[i] * (parts[i][0] @ w) > 0 for i in range(N)]).mean())
 
     w, best, mean = s.models, s.reference, s.models.mean(axis=0)
-    x, y = s.test[0], np.where(s.test[1] == "yes", 1.0, -1.0)
+    assert s.test is not None
+    x, y = s.test.x, s.test.labels
     return {
         "objective": mean_f(mean),
         "suboptimality": mean_f(mean) - mean_f(best),

@@ -27,14 +27,18 @@ def joined_persons(table: JoinedShards, persons: Any, members_per_person: int) -
                 "give one per record."
             )
         found.append(ids)
-    most = most_nodes(found)
+    refuse_spread(most_nodes(found), members_per_person)
+    return found
+
+
+def refuse_spread(most: int, members_per_person: int) -> None:
+    """Refuse persons who are on more nodes, `most` at most, than is declared."""
     if most > members_per_person:
         raise InputError(
             f"members_per_person must be at least {most}, on so many nodes is one person, not "
             f"{members_per_person}: put all records of a person on one node "
             "(data.partition.by_person), or declare it."
         )
-    return found
 
 
 def capped(

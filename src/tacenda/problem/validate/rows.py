@@ -193,7 +193,9 @@ def square_norms(rows: Rows) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         for a, b in _chunks(*rows.shape):
             part = rows[a:b].astype(np.float64, copy=False)
-            np.einsum("ij,ij->i", part, part, out=result[a:b])
+            # A row on its own would be added up in another order, if it is long
+            part = part if b - a > 1 else np.repeat(part, 2, axis=0)
+            result[a:b] = np.einsum("ij,ij->i", part, part)[: b - a]
     return result
 
 
