@@ -77,7 +77,9 @@ def _needs(one: Distribution, *, extras: bool = False) -> list[str]:
     kept = [
         line
         for line in lines
-        if not re.search(r"extra == ['\"](test|docs|dev|bench|fuzz|release|deploy|mutants)['\"]", line)
+        if not re.search(
+            r"extra == ['\"](test|docs|dev|bench|fuzz|release|deploy|mutants)['\"]", line
+        )
     ]
     return [_plain(match[0]) for line in kept if (match := re.match(r"[A-Za-z0-9._-]+", line))]
 
