@@ -71,6 +71,10 @@ def _installed(root: str) -> dict[str, Distribution]:
     return found
 
 
+# Extras that only developers install
+_DEVELOPERS = "test|docs|dev|bench|fuzz|release|deploy|mutants"
+
+
 def _needs(one: Distribution, *, extras: bool = False) -> list[str]:
     lines = [line for line in one.requires or () if extras or "extra ==" not in line]
     # Extras of the root that only its developers install
