@@ -71,20 +71,13 @@ def _installed(root: str) -> dict[str, Distribution]:
     return found
 
 
-# Extras that only developers install
 _DEVELOPERS = "test|docs|dev|bench|fuzz|release|deploy|mutants"
 
 
 def _needs(one: Distribution, *, extras: bool = False) -> list[str]:
     lines = [line for line in one.requires or () if extras or "extra ==" not in line]
     # Extras of the root that only its developers install
-    kept = [
-        line
-        for line in lines
-        if not re.search(
-            r"extra == ['\"](test|docs|dev|bench|fuzz|release|deploy|mutants)['\"]", line
-        )
-    ]
+    kept = [line for line in lines if not re.search(rf"extra == ['\"]({_DEVELOPERS})['\"]", line)]
     return [_plain(match[0]) for line in kept if (match := re.match(r"[A-Za-z0-9._-]+", line))]
 
 
