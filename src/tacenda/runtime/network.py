@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
@@ -282,7 +283,8 @@ class Network:
         """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
         rows], in the graph's order."""
         if self._alone:
-            return indptr, indices, weights.astype(self._dtype, copy=False)
+            weights = weights.astype(self._dtype, copy=False)
+            return read_only(indptr), read_only(indices), read_only(weights)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -292,7 +294,8 @@ class Network:
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        return starts, column[indices[chosen]], weights[chosen].astype(self._dtype)
+        columns, weights = column[indices[chosen]], weights[chosen].astype(self._dtype)
+        return read_only(starts), read_only(columns), read_only(weights)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
