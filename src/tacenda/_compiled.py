@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between starts.
+"""Where compiled kernels are kept between starts, and who hears of it when they are not there yet.
 
 Numba keeps them beside the sources or in the user's cache folder, and fails on import where it can
 write to neither: a service with a read-only system and no home. There another folder is named, one
@@ -9,9 +9,33 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 VARIABLE = "NUMBA_CACHE_DIR"
+PATIENCE = 0.5  # seconds of compiling of which nobody needs to hear
+_say: Callable[[str], None] | None = None
+
+
+@contextmanager
+def telling(say: Callable[[str], None] | None) -> Iterator[None]:
+    """Within it, `say` is told once if kernels are compiled and that takes a while; None: nobody
+    is."""
+    global _say
+    before, _say = _say, say
+    try:
+        yield
+    finally:
+        _say = before
+
+
+def tell(seconds: float) -> None:
+    """So much time went into compiling so far."""
+    global _say
+    if _say is not None and seconds > PATIENCE:
+        say, _say = _say, None
+        say("Compiling the inner loops for this machine (first run only) ...")
 
 
 def keep_compiled(folder: Path) -> None:

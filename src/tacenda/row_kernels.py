@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+from tacenda._jit import EXACT, EXACT_INNER, njit
 
 
-@njit(**OPTIONS)
+@njit(**EXACT_INNER)
 def _factor(number: float, column: Any, i: int) -> float:
     return number * column[i] if column.shape[0] > 0 else number  # type: ignore[no-any-return]
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def combined(
     first: int,
     last: int,

@@ -46,7 +46,8 @@ def _imports(path: Path) -> frozenset[str]:
 
 def compiled(root: Path, path: str) -> bool:
     """Whether the file holds code that numba compiles."""
-    return "numba" in (root / path).read_text(encoding="utf-8")
+    text = (root / path).read_text(encoding="utf-8")
+    return "@njit" in text or "@overload" in text
 
 
 @lru_cache(maxsize=64)

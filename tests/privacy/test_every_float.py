@@ -13,11 +13,12 @@ from scipy import sparse
 
 import tacenda as tc
 from hostile import HOSTILE, LOSSES, MOST, QUESTIONS, case_of, excess
+from tacenda._jit import FAST, njit
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_values
 from tacenda.problem.facts import Facts
-from tacenda.problem.kernels.gradient import shrink, whole
+from tacenda.problem.kernels import gradient as kernels
 from tacenda.problem.queries import Queries
 
 NEARBY = 1.0  # nothing may be above
@@ -179,6 +180,16 @@ def test_whole_numbers_stop_at_the_top_instead_of_turning_over(loss: str) -> Non
     a, b = (data.store.integer_gradient(np.array([0]), w, grid, 1.0) for data in (full, less))
     assert np.abs(a).max() == 1 << 62
     assert sum((int(u) - int(v)) ** 2 for u, v in zip(a[0], b[0], strict=True)) ** 0.5 <= 1.0 / grid
+
+
+@njit(**FAST)
+def shrink(size: float, norm: float, clip: float) -> float:
+    return kernels.shrink(size, norm, clip)
+
+
+@njit(**FAST)
+def whole(value: float, most: float) -> int:
+    return kernels.whole(value, most)
 
 
 @pytest.mark.parametrize("value", HOSTILE)

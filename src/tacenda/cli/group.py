@@ -11,16 +11,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tacenda.cli import exits
+from tacenda._compiled import telling
+from tacenda.cli import exits, show
 
 
 class Root(TyperGroup):
-    """`--debug` is understood anywhere on the line; `--json` also gives errors as JSON."""
+    """`--debug` is understood anywhere on the line; `--json` also gives errors as JSON. A note says
+    that kernels are being compiled, where that takes time and neither `--json` nor `--quiet` is
+    given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         ctx.meta["tacenda.debug"] = "--debug" in args[:end] or bool(os.environ.get("TACENDA_DEBUG"))
         ctx.meta["tacenda.json"] = "--json" in args[:end]
+        ctx.meta["tacenda.quiet"] = not {"--json", "--quiet", "-q"}.isdisjoint(args[:end])
         kept = [a for a in args[:end] if a != "--debug"] + args[end:]
         return list(super().parse_args(ctx, kept))
 
@@ -30,7 +34,8 @@ class Root(TyperGroup):
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.showwarning = _note
             try:
-                return super().invoke(ctx)
+                with telling(None if ctx.meta["tacenda.quiet"] else show.note):
+                    return super().invoke(ctx)
             except BrokenPipeError:
                 raise  # the reader of a pipe has gone: typer ends quietly
             except (Exception, KeyboardInterrupt) as error:

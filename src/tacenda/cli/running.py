@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,13 @@ def run(
     config: RunConfig, command: str, *, resume: bool, report: bool, as_json: bool, quiet: bool
 ) -> None:
     """Carry out the run, write its report, print the table; under mpiexec by rank 0."""
+    from tacenda import warm_up
     from tacenda.runs import application
     from tacenda.runtime.mpi import world
 
-    fitted = application.run(config, command, resume=resume, progress=not quiet, ranks=world())
+    ranks = world()
+    with warm_up.beside() if ranks.size == 1 else nullcontext():
+        fitted = application.run(config, command, resume=resume, progress=not quiet, ranks=ranks)
     if fitted is None:
         return
     begin = time.perf_counter()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
+from tacenda._jit import EXACT, njit
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def breadth_first(indptr: Any, indices: Any, start: int, hops: Any, queue: Any) -> int:
     """Fill hops (n,), given as -1, with the distances from `start`; returns how many were
     reached, which are the first ones of queue (n,)."""
@@ -27,7 +25,7 @@ def breadth_first(indptr: Any, indices: Any, start: int, hops: Any, queue: Any) 
     return last
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def add_up(order: Any, parent: Any, sizes: Any) -> None:
     """sizes[parent of k] += sizes[k], from the last of `order` to the second."""
     for place in range(len(order) - 1, 0, -1):

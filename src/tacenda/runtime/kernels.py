@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tacenda._arrays import flat_input, read_only
+from tacenda._jit import EXACT, njit
 from tacenda.threads import in_parts
-
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
 
 
 def weighted_sums(
@@ -31,7 +29,7 @@ def weighted_sums(
         in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def _sums_here(
     begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
 ) -> None:
@@ -54,7 +52,7 @@ def _sums_here(
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def _weighted_sums(
     begin: int,
     end: int,
@@ -81,7 +79,7 @@ def _weighted_sums(
                 mine[j] = mine[j] + weight * row[j]
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def _add_weighted(begin: int, end: int, total: Any, rows: Any, weight: Any) -> None:
     for k in range(begin, end):
         total[k] += weight * rows[k]
@@ -100,7 +98,7 @@ def add_weighted(total: Any, rows: Any, weight: float) -> None:
     in_parts(_add_weighted, size, size, flat, flat_input(rows), total.dtype.type(weight))
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def branch_means(
     nodes: Any, indptr: Any, children: Any, weights: Any, sizes: Any, rows: Any, limit: float
 ) -> None:
@@ -123,7 +121,7 @@ def branch_means(
             mine[j] = -limit if mean < -limit else (limit if mean > limit else mean)
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def branch_sums(nodes: Any, indptr: Any, children: Any, rows: Any) -> None:
     """rows[i] += sum of rows[children[k]], as above, for whole numbers modulo 2^64."""
     for i in nodes:

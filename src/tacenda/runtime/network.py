@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
@@ -284,7 +285,8 @@ class Network:
         none = np.empty(0, self._dtype)
         if self._alone:
             narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
-            return indptr, narrow, none if weights is None else weights.astype(self._dtype)
+            chosen_weights = none if weights is None else weights.astype(self._dtype)
+            return read_only(indptr), read_only(narrow), read_only(chosen_weights)
         column = np.full(len(indptr) - 1, -1, np.int64)
         column[self.nodes] = np.arange(len(self.nodes))
         start = len(self.nodes)
@@ -295,7 +297,8 @@ class Network:
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
         narrow = column[indices[chosen]].astype(np.int32 if start < 1 << 31 else np.int64)
-        return starts, narrow, none if weights is None else weights[chosen].astype(self._dtype)
+        chosen_weights = none if weights is None else weights[chosen].astype(self._dtype)
+        return read_only(starts), read_only(narrow), read_only(chosen_weights)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()

@@ -6,14 +6,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from tacenda._jit import EXACT, njit
 
 DONE, MORE_WORDS, UNDECIDED, TAIL = 0, 1, 2, 3
 WORDS_PER_TRY = 3
 GUIDE_SHIFT = 53  # the guide table has an entry for each value of the top 10 of 63 bits
 
 
-@njit(cache=True)
+@njit(**EXACT)
 def fill_discrete(  # type: ignore[no-untyped-def]
     out, at, words, cumulative, guide, block_bits, keep, inverse_double_variance, margin
 ):
@@ -55,7 +57,7 @@ def fill_discrete(  # type: ignore[no-untyped-def]
     return at, used, DONE, 0, 0
 
 
-@njit(cache=True)
+@njit(**EXACT)
 def fill_normal(out, words):  # type: ignore[no-untyped-def]
     """Box-Muller: two words make two standard normals;
     out (n,) and words (n rounded up to even,)."""
@@ -70,7 +72,7 @@ def fill_normal(out, words):  # type: ignore[no-untyped-def]
             out[i + 1] = r * math.sin(angle)
 
 
-@njit(cache=True)
+@njit(**EXACT)
 def scale_rows(out, words, rate):  # type: ignore[no-untyped-def]
     """Rows of normals (b, d) become l2-Laplace: direction kept,
     length Gamma(d)/rate as a sum of d exponentials."""

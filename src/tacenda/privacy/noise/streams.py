@@ -14,17 +14,14 @@ Statistical quality, not secrecy: these streams are for simulation. A real node 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import int64, njit, uint64
+from numba import int64, uint64
+
+from tacenda._jit import EXACT, EXACT_INNER, njit
 
 # What a stream is used for, part of its name
 NORMAL, DIRECTION, RADIUS, RECORDS, EDGE, MASK = (np.uint64(k) for k in range(1, 7))
-# Nothing is reordered or fused
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
-# Of functions that only compiled code calls: no time goes into a way in from Python
-INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 
 _LAYERS = 256
 # right edge of the lowest box: the root that makes 256 layers of equal area fit
@@ -56,14 +53,14 @@ _SIGNED_WIDTH = np.concatenate([_WIDTH, -_WIDTH])
 _SIGNED_SURE = np.concatenate([_SURE, _SURE])
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def _mix(x):  # type: ignore[no-untyped-def]
     x = (x ^ (x >> uint64(33))) * uint64(0xFF51AFD7ED558CCD)
     x = (x ^ (x >> uint64(33))) * uint64(0xC4CEB9FE1A85EC53)
     return x ^ (x >> uint64(33))
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def next_word(s):  # type: ignore[no-untyped-def]
     """One step of SFC64."""
     out = s[0] + s[1] + s[3]
@@ -74,7 +71,7 @@ def next_word(s):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def open_stream(state, key, node, turn, call, purpose):  # type: ignore[no-untyped-def]
     """Fill `state` (4 words) from the stream's name; `key` is two words made from the seed."""
     for lane in range(3):
@@ -88,13 +85,13 @@ def open_stream(state, key, node, turn, call, purpose):  # type: ignore[no-untyp
         next_word(state)
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def uniform(s):  # type: ignore[no-untyped-def]
     """A double strictly inside (0, 1)."""
     return (float(int64(next_word(s) >> uint64(12))) + 0.5) * 2.220446049250313e-16
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
     """The normal that begins with `word`, which one draw in eighty leaves open: in the tail, or in
     the wedge of a layer; words after it come from the stream."""
@@ -115,7 +112,7 @@ def _unsure_normal(s, word):  # type: ignore[no-untyped-def]
         word = next_word(s)
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def fill_normal(s, row):  # type: ignore[no-untyped-def]
     """Standard normals into `row`. The state lives in registers here: writing it back at each draw
     costs half the time."""
@@ -136,7 +133,7 @@ def fill_normal(s, row):  # type: ignore[no-untyped-def]
     s[0], s[1], s[2], s[3] = a, b, c, count
 
 
-@njit(**INNER)
+@njit(**EXACT_INNER)
 def gamma(s, shape):  # type: ignore[no-untyped-def]
     """A Gamma(shape, 1) variate for shape >= 1 (Marsaglia and Tsang)."""
     d = shape - 1.0 / 3.0
@@ -153,7 +150,7 @@ def gamma(s, shape):  # type: ignore[no-untyped-def]
 # What follows takes a range of rows, first .. last - 1, of nodes (b,) and of out (b, d).
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def release_normal(  # type: ignore[no-untyped-def]
     first, last, key, nodes, turn, call, core, factor, offset, std, out
 ):
@@ -173,7 +170,7 @@ def release_normal(  # type: ignore[no-untyped-def]
                 row[j] = row[j] * s + f * mine[j]
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def edge_normals(  # type: ignore[no-untyped-def]
     first, last, key, indptr, edges, signs, turn, call, out
 ):
@@ -190,7 +187,7 @@ def edge_normals(  # type: ignore[no-untyped-def]
                 total[j] += signs[k] * row[j]
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def edge_words(  # type: ignore[no-untyped-def]
     first, last, key, indptr, edges, signs, turn, call, out
 ):
@@ -206,7 +203,7 @@ def edge_words(  # type: ignore[no-untyped-def]
                 total[j] += word if signs[k] > 0 else uint64(0) - word
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
     """Rows with density proportional to exp(-rate |e|):
     a uniform direction times a Gamma(d, 1/rate) length."""
@@ -224,7 +221,7 @@ def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[
             row[j] *= scale
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def poisson_records(  # type: ignore[no-untyped-def]
     first, last, key, nodes, turn, call, sizes, rates, indptr, records
 ):
@@ -248,7 +245,7 @@ def poisson_records(  # type: ignore[no-untyped-def]
             indptr[i + 1] = found
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def one_record(  # type: ignore[no-untyped-def]
     first, last, key, nodes, turn, call, sizes, records
 ):

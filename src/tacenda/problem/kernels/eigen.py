@@ -9,15 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tacenda._jit import EXACT, njit
 from tacenda._types import Array
 
-OPTIONS: dict[str, Any] = {  # nothing reordered, nothing fused
-    "cache": True,
-    "nogil": True,
-    "no_cfunc_wrapper": True,
-}
 SWEEPS = 60  # far above what a symmetric matrix needs; each one at least squares what is left
 
 
@@ -36,7 +31,7 @@ def eigen(matrix: Array) -> tuple[Array, Array]:
     return values[order], np.ascontiguousarray((vectors * np.sign(leading)[:, None]).T)
 
 
-@njit(**OPTIONS)
+@njit(**EXACT)
 def _rotate(a: Any, vectors: Any, sweeps: int) -> None:
     """Cyclic rotations until nothing is left off the diagonal of a; rows of `vectors` follow."""
     d = a.shape[0]

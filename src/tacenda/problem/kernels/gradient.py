@@ -11,19 +11,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda.problem.kernels.rows import (
-    IN_BODY,
-    INNER,
-    OPTIONS,
     accumulator,
     add,
     add_records,
     dot,
     flush,
-    record_at,
     slope_of,
     softmax_minus_label,
     weight_at,
@@ -38,7 +35,7 @@ STEEPEST = 1e30
 TOP = 1 << 62  # where a sum of whole numbers stops
 
 
-@njit(**OPTIONS)
+@njit(**FAST_INNER)
 def shrink(size: float, norm: float, clip: float) -> float:
     """The factor which brings a gradient of norm size * norm down to at most `clip`; 0 where that
     norm is no number."""
@@ -48,7 +45,7 @@ def shrink(size: float, norm: float, clip: float) -> float:
     return 1.0 if length <= clip else 0.0
 
 
-@njit(**OPTIONS)
+@njit(**FAST_INNER)
 def whole(value: float, most: float) -> Any:
     """`value` rounded toward zero and brought to within `most` < 2^62, NaN too (which no record
     gives: see STEEPEST)."""
@@ -56,7 +53,7 @@ def whole(value: float, most: float) -> Any:
     return np.int64(value if value < most else most)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def held(total: int) -> int:
     """`total` brought to within +-TOP."""
     if total > TOP:
@@ -64,7 +61,7 @@ def held(total: int) -> int:
     return total if total > -TOP else -TOP
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def slope_at(
     labels: Any,
     weights: Any,
@@ -85,7 +82,7 @@ def slope_at(
     return c * weight_at(weights, j)  # at most 1: it lengthens nothing
 
 
-@njit(**INNER)
+@njit(**FAST_INNER, inline="always")
 def add_binary(
     rows: Any,
     labels: Any,
@@ -99,6 +96,7 @@ def add_binary(
     code: int,
     numbers: Any,
     clip: float,
+    at: Any,
     slopes: Any,
     part: Any,
     total: Any,
@@ -106,28 +104,27 @@ def add_binary(
     """part += sum of the (clipped) loss gradients at w of the records of a range, each times its
     weight, for a loss of one score. weights: (N,) numbers from 0 to 1, or the number 1.
 
-    A few records at a time, slopes (SINGLES,) for each of them: their scores, their slopes, and
-    their sum while they are near. A float32 `part` moves to `total` in between.
+    A few records at a time, with at (SINGLES,) int64 and slopes (SINGLES,) to note them in: their
+    scores, their slopes, and their sum while they are near. A float32 `part` moves to `total` in
+    between.
     """
-    p, begin, step = part.shape[0], first, SINGLES
+    p, begin, step, listed = part.shape[0], first, SINGLES, records.shape[0] > 0
     while step > 1 and step * p > NEAR:
         step >>= 1
     while begin < last:
-        end = begin + step if begin + step < last else last
-        for e in range(begin, end):
-            slopes[e - begin] = dot(rows, record_at(records, base, e), w, 0, p)
-        for e in range(begin, end):
-            j = record_at(records, base, e)
-            slopes[e - begin] = slope_at(
-                labels, weights, norms, j, slopes[e - begin], code, numbers, clip
-            )
-        add_records(rows, records, base, begin, end, slopes, part)
-        begin = end
+        count = step if begin + step < last else last - begin
+        for e in range(count):
+            at[e] = base + records[begin + e] if listed else begin + e
+            slopes[e] = dot(rows, at[e], w, 0, p)
+        for e in range(count):
+            slopes[e] = slope_at(labels, weights, norms, at[e], slopes[e], code, numbers, clip)
+        add_records(rows, at, count, slopes, part)
+        begin += count
         if begin < last and (begin - first) & (SINGLES - 1) == 0:
             flush(part, total)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def class_slopes(
     rows: Any,
     labels: Any,
@@ -152,7 +149,7 @@ def class_slopes(
         scores[k] *= factor
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def add_classes(
     rows: Any,
     labels: Any,
@@ -169,15 +166,15 @@ def add_classes(
     total: Any,
 ) -> None:
     """The same for a loss of K scores, a record at a time; scores (K,)."""
-    p = total.shape[0] // scores.shape[0]
+    p, listed = total.shape[0] // scores.shape[0], records.shape[0] > 0
     for e in range(first, last):
-        j = record_at(records, base, e)
+        j = base + records[e] if listed else e
         class_slopes(rows, labels, weights, norms, j, w, numbers, clip, scores)
         for k in range(scores.shape[0]):
             add(rows, j, scores[k], total, k * p, p)
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def gradients(
     begin: int,
     end: int,
@@ -215,7 +212,7 @@ def gradients(
     """
     d, adds = w.shape[1], owner.shape[0] > 0
     scratch, spare = np.empty(d), np.empty(d, w.dtype)
-    slopes = np.empty(SINGLES if classes is None else classes)
+    at, slopes = np.empty(SINGLES, np.int64), np.empty(SINGLES if classes is None else classes)
     for t in range(begin, end):
         k = owner[t] if adds else t
         alone = task_start[k + 1] - task_start[k] == 1
@@ -241,6 +238,7 @@ def gradients(
                     code,
                     numbers,
                     clip,
+                    at,
                     slopes,
                     part,
                     total,
@@ -288,7 +286,7 @@ def gradients(
                 row[a] += l1 * ((mine[a] > 0.0) - (mine[a] < 0.0))
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def are_positions(nodes: Any, count: int) -> bool:
     """Whether all are from 0 to count - 1."""
     wrong = 0
@@ -297,7 +295,7 @@ def are_positions(nodes: Any, count: int) -> bool:
     return wrong == 0
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
     """0 if row k's sample records[indptr[k] : indptr[k+1]] lies within node nodes[k]; 1: bad
     indptr, 2: bad records."""
@@ -314,7 +312,7 @@ def sample_fault(nodes: Any, offsets: Any, indptr: Any, records: Any) -> int:
     return 0
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def margins(
     begin: int,
     end: int,
@@ -352,7 +350,7 @@ def add_whole(
     raise TypeError("add_whole is only for compiled code.")
 
 
-@overload(add_whole, jit_options=IN_BODY)
+@overload(add_whole, jit_options=FAST_BODY)
 def _add_whole(
     rows: Any,
     j: int,
@@ -402,7 +400,7 @@ def _add_whole(
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def integer_sums(
     begin: int,
     end: int,

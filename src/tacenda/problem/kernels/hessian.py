@@ -7,18 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-from tacenda.problem.kernels.rows import (
-    IN_BODY,
-    INNER,
-    add,
-    curvature_of,
-    dot,
-    softmax_minus_label,
-    weight_at,
-)
+from tacenda._jit import FAST_BODY, FAST_INNER, njit
+from tacenda.problem.kernels.rows import add, curvature_of, dot, softmax_minus_label, weight_at
 
 
 def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
@@ -27,7 +20,7 @@ def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
     raise TypeError("add_outer is only for compiled code.")
 
 
-@overload(add_outer, jit_options=IN_BODY)
+@overload(add_outer, jit_options=FAST_BODY)
 def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
     def dense(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
         p, j = out.shape[0], first
@@ -59,7 +52,7 @@ def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def curvatures(
     rows: Any,
     labels: Any,
@@ -84,7 +77,7 @@ def curvatures(
             softmax_minus_label(line, int(labels[j]), numbers[0], 0.0)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def hessian_product(
     rows: Any,
     weights: Any,
@@ -117,7 +110,7 @@ def hessian_product(
         out[a] = factor * out[a] + weight_at(ridge, a) * v[a]
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def inverse_hessian(
     rows: Any,
     labels: Any,
@@ -157,7 +150,7 @@ def inverse_hessian(
     return True
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def cholesky(matrix: Any) -> bool:
     """Replace the lower triangle of `matrix` by its Cholesky factor;
     False if a pivot is not positive."""
@@ -178,7 +171,7 @@ def cholesky(matrix: Any) -> bool:
     return True
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def invert_lower(lower: Any, out: Any) -> bool:
     """out = lower^-1 for a lower triangular matrix; out starts at zero."""
     for i in range(lower.shape[0]):

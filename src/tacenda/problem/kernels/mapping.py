@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda.problem.kernels.gradient import shrink
-from tacenda.problem.kernels.rows import IN_BODY, INNER, OPTIONS
 
 
 def add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> None:
@@ -19,7 +19,7 @@ def add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> None:
     raise TypeError("add_mapped is only for compiled code.")
 
 
-@overload(add_mapped, jit_options=IN_BODY)
+@overload(add_mapped, jit_options=FAST_BODY)
 def _add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> Any:
     def dense(rows: Any, j: int, matrix: Any, out: Any) -> None:
         for a in range(matrix.shape[0]):
@@ -38,7 +38,7 @@ def _add_mapped(rows: Any, j: int, matrix: Any, out: Any) -> Any:
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def mapped_rows(
     begin: int,
     end: int,
@@ -69,19 +69,19 @@ def mapped_rows(
                 line[:] = 0.0
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def shortened(square: float, norm: float) -> float:
     """The factor which cuts a row of this squared norm to `norm`; 0 where that is not finite."""
     return shrink(1.0, math.sqrt(square), norm) if square < math.inf else 0.0
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def scaled(x: float, weight: float) -> float:
     """x weight; 0 stays 0, as what a sparse row leaves out does."""
     return x * weight if x != 0.0 else 0.0
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def scaled_rows(
     begin: int,
     end: int,
@@ -107,7 +107,7 @@ def scaled_rows(
                 line[a] = factor * scaled(np.float64(x[a]), weights[a]) if factor > 0.0 else 0.0
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def scaled_sparse_rows(
     begin: int,
     end: int,

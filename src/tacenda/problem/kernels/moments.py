@@ -11,15 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tacenda._jit import FAST, FAST_INNER, njit
 from tacenda.problem.kernels.gradient import TOP, held, shrink, whole
-from tacenda.problem.kernels.rows import INNER, OPTIONS, add, clamped, weight_at
+from tacenda.problem.kernels.rows import add, clamped, weight_at
 
 ROOT_TWO = math.sqrt(2.0)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def bounded_record(
     rows: Any,
     labels: Any,
@@ -55,7 +55,7 @@ def bounded_record(
         z[p] = y * shorter
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def second_moments(
     begin: int,
     end: int,
@@ -98,7 +98,7 @@ def second_moments(
                 line[b] = line[b] * ROOT_TWO / divisors[k]
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def integer_moments(
     begin: int,
     end: int,
@@ -148,7 +148,7 @@ def integer_moments(
                         line[b] = held(line[b] + whole(one * rest[b], most))
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def diagonals(
     begin: int,
     end: int,
@@ -180,7 +180,7 @@ def diagonals(
             total[a] /= divisors[k]
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def integer_diagonals(
     begin: int,
     end: int,

@@ -13,22 +13,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-# Sums may be reordered and fused; NaN and infinity keep their meaning.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
-OPTIONS: dict[str, Any] = {
-    "fastmath": FAST,
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}
-# Of functions that only compiled code calls: no time goes into a way in from Python
-INNER: Any = {**OPTIONS, "no_cpython_wrapper": True, "forceinline": True}
-IN_BODY: Any = {key: value for key, value in INNER.items() if key != "cache"}  # of an overload
-IN_ORDER: Any = {**IN_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
+from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
+
+IN_ORDER = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
 # The codes are those of the classes in losses.py; a test compares the two.
 LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, TABLE = 0, 1, 2, 3, 4, 8
@@ -37,7 +27,7 @@ POISSON, NEGATIVE_BINOMIAL, QUANTILE = 9, 10, 11
 LOWEST, HIGHEST, STEEPEST_RISE, OF_MARGIN, SCALE, REACH, PER_UNIT, CELLS, PIECES, HEAD = range(10)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def clamped(value: float, low: float, high: float) -> float:
     """value brought to within [low, high]; NaN stays."""
     if value < low:
@@ -45,7 +35,7 @@ def clamped(value: float, low: float, high: float) -> float:
     return high if value > high else value
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def piece_at(numbers: Any, z: float) -> int:
     """Which piece of a table holds z; -1 below all of them, or if z is no number, and the number of
     pieces above them."""
@@ -65,7 +55,7 @@ def piece_at(numbers: Any, z: float) -> int:
     return k
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def table_slope(numbers: Any, s: float, y: float) -> float:
     """The slope in s of a loss that is a table of cubic pieces: within its bounds whatever the
     table holds; no number where s is none."""
@@ -83,7 +73,7 @@ def table_slope(numbers: Any, s: float, y: float) -> float:
     return y * found if margin else found
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def table_curvature(numbers: Any, s: float, y: float) -> float:
     """The second derivative in s of such a loss, from 0 to its bound; one element of it at a
     knot."""
@@ -97,7 +87,7 @@ def table_curvature(numbers: Any, s: float, y: float) -> float:
     return clamped(found, 0.0, numbers[STEEPEST_RISE])
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def parameter_slope(code: int, numbers: Any, s: float, y: float) -> float:
     """`slope_of` the losses with parameters."""
     if code == SMOOTHED_HINGE:
@@ -120,7 +110,7 @@ def parameter_slope(code: int, numbers: Any, s: float, y: float) -> float:
     return math.nan
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
     """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and 1 + h, or its
     several parameters, or its table. It is None for a loss without parameters: then what only the
@@ -136,7 +126,7 @@ def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
     return parameter_slope(code, numbers, s, y)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def parameter_curvature(code: int, numbers: Any, s: float, y: float) -> float:
     """`curvature_of` the losses with parameters."""
     if code == SMOOTHED_HINGE:
@@ -155,7 +145,7 @@ def parameter_curvature(code: int, numbers: Any, s: float, y: float) -> float:
     return table_curvature(numbers, s, y) if code == TABLE else 0.0
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
     """d^2 loss / d s^2 (one element of it where the loss is only once differentiable)."""
     if code == LOGISTIC:
@@ -166,14 +156,14 @@ def curvature_of(code: int, numbers: Any, s: float, y: float) -> float:
     return parameter_curvature(code, numbers, s, y)
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def slopes_of(code: int, numbers: Any, scores: Any, labels: Any, out: Any) -> None:
     """out (m,) = `slope_of` for scores (m,) and labels (m,)."""
     for k in range(scores.shape[0]):
         out[k] = slope_of(code, numbers, scores[k], labels[k])
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def curvatures_of(code: int, numbers: Any, scores: Any, labels: Any, out: Any) -> None:
     """out (m,) = `curvature_of` for scores (m,) and labels (m,)."""
     for k in range(scores.shape[0]):
@@ -190,15 +180,13 @@ def add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> 
     raise TypeError("add is only for compiled code.")
 
 
-def add_records(
-    rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
-) -> None:
-    """out += factors[e - first] x_j for e = first .. last - 1 in this order, j = `record_at` e;
-    to the same bits as one `add` after the other."""
+def add_records(rows: Any, at: Any, count: int, factors: Any, out: Any) -> None:
+    """out += factors[e] x_j, j = at[e], for e = 0 .. count - 1 in this order; to the same bits as
+    one `add` after the other."""
     raise TypeError("add_records is only for compiled code.")
 
 
-@overload(dot, jit_options=IN_BODY)
+@overload(dot, jit_options=FAST_BODY)
 def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     is_sparse = isinstance(rows, types.BaseTuple)
     single = w.dtype == types.float32 and (rows[0] if is_sparse else rows).dtype == types.float32
@@ -223,7 +211,7 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     return sparse if is_sparse else dense
 
 
-@overload(add, jit_options=IN_BODY)
+@overload(add, jit_options=FAST_BODY)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
     number = np.float32 if out.dtype == types.float32 else np.float64
 
@@ -241,41 +229,29 @@ def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) ->
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
 
-@njit(**INNER)
-def record_at(records: Any, base: int, e: int) -> int:
-    """The row of the table that entry e names: base + records[e], or e where none are listed."""
-    return base + records[e] if records.shape[0] > 0 else e
-
-
 @overload(add_records, jit_options=IN_ORDER)
-def _add_records(
-    rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
-) -> Any:
+def _add_records(rows: Any, at: Any, count: int, factors: Any, out: Any) -> Any:
     number = np.float32 if out.dtype == types.float32 else np.float64
 
-    def dense(
-        rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
-    ) -> None:
-        e = first
-        while e + 3 < last:  # four records a pass: `out` is read and written a quarter as often
-            a, f = rows[record_at(records, base, e)], number(factors[e - first])
-            b, g = rows[record_at(records, base, e + 1)], number(factors[e + 1 - first])
-            c, h = rows[record_at(records, base, e + 2)], number(factors[e + 2 - first])
-            d, i = rows[record_at(records, base, e + 3)], number(factors[e + 3 - first])
+    def dense(rows: Any, at: Any, count: int, factors: Any, out: Any) -> None:
+        e = 0
+        while e + 3 < count:  # four records a pass: `out` is read and written a quarter as often
+            a, f = rows[at[e]], number(factors[e])
+            b, g = rows[at[e + 1]], number(factors[e + 1])
+            c, h = rows[at[e + 2]], number(factors[e + 2])
+            d, i = rows[at[e + 3]], number(factors[e + 3])
             for k in range(out.shape[0]):
                 out[k] = out[k] + f * a[k] + g * b[k] + h * c[k] + i * d[k]
             e += 4
-        while e < last:
-            a, f = rows[record_at(records, base, e)], number(factors[e - first])
+        while e < count:
+            a, f = rows[at[e]], number(factors[e])
             for k in range(out.shape[0]):
                 out[k] = out[k] + f * a[k]
             e += 1
 
-    def sparse(
-        rows: Any, records: Any, base: int, first: int, last: int, factors: Any, out: Any
-    ) -> None:
-        for e in range(first, last):
-            add(rows, record_at(records, base, e), factors[e - first], out, 0, out.shape[0])
+    def sparse(rows: Any, at: Any, count: int, factors: Any, out: Any) -> None:
+        for e in range(count):
+            add(rows, at[e], factors[e], out, 0, out.shape[0])
 
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
@@ -285,7 +261,7 @@ def weight_at(weights: Any, a: int) -> float:
     raise TypeError("weight_at is only for compiled code.")
 
 
-@overload(weight_at, jit_options=IN_BODY)
+@overload(weight_at, jit_options=FAST_BODY)
 def _weight_at(weights: Any, a: int) -> Any:
     def one(weights: Any, a: int) -> float:
         return weights  # type: ignore[no-any-return]
@@ -303,7 +279,7 @@ def accumulator(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
     raise TypeError("accumulator is only for compiled code.")
 
 
-@overload(accumulator, jit_options=IN_BODY)
+@overload(accumulator, jit_options=FAST_BODY)
 def _accumulator(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
     def other(rows: Any, w: Any, classes: Any, spare: Any, total: Any) -> Any:
         return spare
@@ -326,7 +302,7 @@ def flush(part: Any, total: Any) -> None:
     raise TypeError("flush is only for compiled code.")
 
 
-@overload(flush, jit_options=IN_BODY)
+@overload(flush, jit_options=FAST_BODY)
 def _flush(part: Any, total: Any) -> Any:
     def move(part: Any, total: Any) -> None:
         for k in range(part.shape[0]):
@@ -339,7 +315,7 @@ def _flush(part: Any, total: Any) -> Any:
     return move if part.dtype == types.float32 else nothing
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def softmax_minus_label(scores: Any, label: int, temperature: float, less: float) -> float:
     """Turn the K scores of a record into softmax(s) - less e_y in place, and return its l2 norm.
 
@@ -367,14 +343,14 @@ def softmax_minus_label(scores: Any, label: int, temperature: float, less: float
     return math.sqrt(square)
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def softmax_minus_labels(scores: Any, labels: Any, temperature: float, less: float) -> None:
     """`softmax_minus_label` of every row of scores (m, K), in place; labels (m,)."""
     for k in range(scores.shape[0]):
         softmax_minus_label(scores[k], labels[k], temperature, less)
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def sharpness_of(classes: Any, numbers: Any) -> float:
     """What the Hessian diag(q) - q q' of a loss of K scores is multiplied by: 1/temperature; 1 for
     the multinomial loss and for losses of one score."""
@@ -383,7 +359,7 @@ def sharpness_of(classes: Any, numbers: Any) -> float:
     return 1.0 / numbers[0] if numbers[0] > 0.0 else 1.0
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def all_within(numbers: Any, limit: float) -> bool:
     """Whether no entry of numbers (n,) is NaN or larger than `limit` in absolute value."""
     beyond = 0

@@ -15,11 +15,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tacenda._jit import FAST, FAST_INNER, njit
 from tacenda.problem.kernels.gradient import SINGLES, add_binary, add_classes
 from tacenda.problem.kernels.hessian import curvatures, hessian_product, inverse_hessian
-from tacenda.problem.kernels.rows import INNER, OPTIONS, sharpness_of, weight_at
+from tacenda.problem.kernels.rows import sharpness_of, weight_at
 
 MAX_STEPS = 300
 MAX_TRIALS = 60
@@ -27,7 +27,7 @@ MAX_TRIALS = 60
 STALL = 0.9
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def inner(a: Any, b: Any) -> float:
     """a.b"""
     total = 0.0
@@ -36,7 +36,7 @@ def inner(a: Any, b: Any) -> float:
     return total
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def full_gradient(
     rows: Any,
     labels: Any,
@@ -61,7 +61,8 @@ def full_gradient(
     passes (1,): counts how often the records are read.
     """
     passes[0] += 1.0
-    everything, slopes = np.empty(0, np.int64), np.empty(SINGLES if classes is None else classes)
+    everything, at = np.empty(0, np.int64), np.empty(SINGLES, np.int64)
+    slopes = np.empty(SINGLES if classes is None else classes)
     out[:] = 0.0
     if classes is None:
         add_binary(
@@ -77,6 +78,7 @@ def full_gradient(
             code,
             numbers,
             math.inf,
+            at,
             slopes,
             out,
             out,
@@ -104,7 +106,7 @@ def full_gradient(
     return math.sqrt(inner(out, out))
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def advance(
     rows: Any,
     labels: Any,
@@ -170,7 +172,7 @@ def advance(
     return found
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def conjugate_gradient(
     rows: Any,
     weights: Any,
@@ -212,7 +214,7 @@ def conjugate_gradient(
         square = new
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def newton_cg_node(
     rows: Any,
     labels: Any,
@@ -290,7 +292,7 @@ def newton_cg_node(
     return norm
 
 
-@njit(**INNER)
+@njit(**FAST_INNER)
 def chord_node(
     rows: Any,
     labels: Any,
@@ -392,7 +394,7 @@ def chord_node(
     return norm
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def newton_cg(
     begin: int,
     end: int,
@@ -436,7 +438,7 @@ def newton_cg(
         )
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def chord(
     begin: int,
     end: int,
@@ -489,7 +491,7 @@ def chord(
         )
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def rebuild(
     begin: int,
     end: int,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from tacenda._jit import FAST, FAST_INNER, njit
 from tacenda._types import Floats
 from tacenda.errors import TacendaError, UnsupportedError
-from tacenda.problem.kernels.rows import OPTIONS, add, dot
+from tacenda.problem.kernels.rows import add, dot
 from tacenda.problem.losses import Loss
 from tacenda.problem.solver.pooled import Pooled
 
@@ -85,7 +85,7 @@ def steepest(loss: Loss) -> tuple[float, float]:
     return float(-below), float(above)
 
 
-@njit(**OPTIONS)
+@njit(**FAST)
 def ascend(
     rows: Any,
     y: Any,
@@ -126,7 +126,7 @@ def ascend(
                 beta[j] = high[j] if y[j] > 0.0 else low[j]
 
 
-@njit(**OPTIONS)
+@njit(**FAST_INNER)
 def stride_of(count: int, epoch: int) -> int:
     """A step coprime to `count`, another one for each epoch,
     so that a pass visits all records in a scattered order."""

@@ -1,0 +1,115 @@
+"""Kernels compiled beside a first run, by a process of its own: `python -m tacenda.warm_up`.
+
+A first run on float64 records of two classes needs about twenty kernels, at a few tenths of a
+second each. While it reads and plans, another process compiles them from the last one needed to the
+first, into the cache that both share; the run compiles what it needs and does not find there. They
+meet about in the middle. Neither waits for the other, and what either compiles is the same code.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# Types of arguments, as letters: n whole number, f float, b truth value, - None; arrays as
+# letter and dimensions, contiguous, with ' where they are only read: i int64, s int32, u uint64,
+# f float64
+_NODES = "n n f2' f1 f f1"
+KERNELS = (  # in the order in which a run needs them
+    ("problem.kernels.eigen", "_rotate", "f2 f2 n"),
+    ("problem.kernels.gradient", "are_positions", "i1' n"),
+    ("problem.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n f1 f1' i2"),
+    ("privacy.noise.streams", "release_normal", "n n u1 i1 n n f2 f1 f2 f1 f2"),
+    ("privacy.noise.streams", "edge_words", "n n u1 i1 i1 f1 n n u2"),
+    ("graph.kernels", "breadth_first", "i1' i1' n i1 i1"),
+    ("graph.kernels", "add_up", "i1 i1 i1"),
+    ("runtime.kernels", "branch_sums", "i1 i1 i1 u2"),
+    ("problem.kernels.mapping", "mapped_rows", "n n f2' i1 i1 i1 f2' f f2"),
+    ("problem.kernels.rows", "all_within", "f1' f"),
+    ("runtime.kernels", "branch_means", "i1 i1 i1 f1 f1 f2 f"),
+    ("problem.kernels.gradient", "integer_sums", f"{_NODES} i1 i1 f2 - n - f f1' i2"),
+    ("problem.kernels.gradient", "margins", "n n f2' i1 i1 i1 i1 f2 n f2"),
+    ("row_kernels", "combined", "n n 4f 4f1 n f2' f2' f2' f2' f2"),
+    (
+        "problem.kernels.gradient",
+        "gradients",
+        f"{_NODES} i1 i1 i1 i1 i1 i1' f2 - n - f f1 f f b f2 f2",
+    ),
+    ("runtime.kernels", "_sums_here", "n n i1 i1' s1' f1' f2' f2"),
+    ("problem.kernels.rows", "slopes_of", "n - f1' f1' f1"),
+    ("problem.kernels.rows", "curvatures_of", "n - f1' f1' f1"),
+    ("problem.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n f1 f2"),
+)
+
+
+def kernel(module: str, name: str) -> Any:
+    """The compiled function of that name."""
+    return getattr(import_module(f"tacenda.{module}"), name)
+
+
+def signature(letters: str) -> tuple[Any, ...]:
+    """The types that KERNELS names."""
+    from numba import types
+
+    scalars = {"n": types.int64, "f": types.float64, "b": types.boolean, "-": types.none}
+    elements = {"i": types.int64, "s": types.int32, "u": types.uint64, "f": types.float64}
+
+    def one(word: str) -> Any:
+        if word in scalars:
+            return scalars[word]
+        if word[0].isdigit():
+            return types.UniTuple(one(word[1:]), int(word[0]))
+        return types.Array(elements[word[0]], int(word[1]), "C", readonly=word.endswith("'"))
+
+    return tuple(one(word) for word in letters.split())
+
+
+def compile_all() -> None:
+    """Every kernel, from the last one that a run needs to the first; those kept already are loaded
+    only."""
+    for module, name, letters in reversed(KERNELS):
+        kernel(module, name).compile(signature(letters))
+
+
+def is_warm() -> bool:
+    """Whether this program's kernels were compiled before, by a look at one of them."""
+    gradients = kernel("problem.kernels.gradient", "gradients")
+    source = Path(gradients.py_func.__code__.co_filename)
+    kept = Path(gradients.stats.cache_path).glob(f"{source.stem}.gradients-*.nbi")
+    return any(index.stat().st_mtime >= source.stat().st_mtime for index in kept)
+
+
+@contextmanager
+def beside() -> Iterator[None]:
+    """Within it, another process compiles, if kernels are missing and there is a core for it."""
+    helper = None
+    if sys.executable and _cores() > 1 and not is_warm():
+        try:
+            helper = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tacenda.warm_up"],  # -P: nothing of this folder
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            helper = None  # no process to be had: the run compiles alone
+    try:
+        yield
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+if __name__ == "__main__":
+    compile_all()
