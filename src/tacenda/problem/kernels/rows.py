@@ -18,7 +18,7 @@ from numba.extending import overload
 
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 
-IN_ORDER = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
+IN_ORDER: Any = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
 # The codes are those of the classes in losses.py; a test compares the two.
 LOGISTIC, HINGE, SMOOTHED_HINGE, SQUARED, HUBER, TABLE = 0, 1, 2, 3, 4, 8
