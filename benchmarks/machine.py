@@ -68,28 +68,3 @@ def read_bandwidth(megabytes: int = 512, turns: int = 20) -> float:
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class Others:
-    """`with Others() as others:` then `others.share`: how much of all cores other programs used
-    meanwhile, between 0 and 1. Processes that a child has started count as others unless that child
-    has waited for them."""
-
-    def __enter__(self) -> Others:
-        self._before = self._now()
-        self.share = 0.0
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        wall, busy, own = (b - a for a, b in zip(self._before, self._now(), strict=True))
-        self.share = min(1.0, max(0.0, (busy - own) / (wall * (os.cpu_count() or 1))))
-
-    @staticmethod
-    def _now() -> tuple[float, float, float]:
-        """Seconds on the wall, of all cores busy, and of ours."""
-        import psutil
-
-        times = psutil.cpu_times()
-        idle = times.idle + getattr(times, "iowait", 0.0)
-        guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted twice
-        return time.perf_counter(), sum(times) - idle - guest, sum(os.times()[:4])

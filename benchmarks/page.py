@@ -12,7 +12,7 @@ from benchmarks.cases import CASES
 from benchmarks.figures import feature_points, node_points, rank_points
 from benchmarks.peers.comparisons import PEERS
 from benchmarks.scaling import GRAPHS, NODES
-from benchmarks.store import MUCH, Results
+from benchmarks.store import Results
 from tacenda.formats.files import write_bytes
 
 UNBROKEN = "\u00a0"  # between a number and its unit, where no line breaks
@@ -69,18 +69,7 @@ def machine(results: Results) -> str:
         f"{found['processor']}, {found['cores']} cores, {found['memory_gb']:g} GiB of memory that "
         f"{'it reads' if found['cores'] == 1 else 'all cores together read'} at "
         f"{found['bandwidth_gb_s']:g} GB/s (measured); {found['system']}, Python "
-        f"{found['python']}, {versions}. Commit {commit}, {dates}. {disturbance(results)}"
-    )
-
-
-def disturbance(results: Results) -> str:
-    """What other programs did meanwhile."""
-    found = results.disturbed
-    if not found:
-        return f"Other programs used less than {MUCH:.0%} of the cores during each measurement."
-    return (
-        f"Other programs used more than {MUCH:.0%} of the cores during {len(found)} of the "
-        f"{len(results.points)} measurements: {', '.join(found)}."
+        f"{found['python']}, {versions}. Commit {commit}, {dates}."
     )
 
 

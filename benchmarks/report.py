@@ -21,7 +21,7 @@ from benchmarks import figures, page, scaling
 from benchmarks.cases import CASES
 from benchmarks.environments import Unavailable
 from benchmarks.peers.comparisons import PEERS, compare
-from benchmarks.store import MUCH, Results
+from benchmarks.store import Results
 
 SECTIONS = ("ratios", "peers", *scaling.SECTIONS)
 
@@ -57,20 +57,12 @@ def peer(one: Any) -> Any:
 
 
 def report(
-    sections: Sequence[str] = SECTIONS,
-    *,
-    again: bool = False,
-    disturbed: bool = False,
-    minutes: float = float("inf"),
+    sections: Sequence[str] = SECTIONS, *, again: bool = False, minutes: float = float("inf")
 ) -> bool:
-    """Measure what is missing; where nothing is, write the page. Whether it was written.
-
-    again: also what is stored; disturbed: also what was measured beside much other work.
-    """
+    """Measure what is missing; where nothing is, write the page. Whether it was written."""
     results = Results()
     asked = {name: work for section in sections for name, work in points(section)}
-    more = set(asked) if again else set(results.disturbed) if disturbed else set()
-    todo = {name: work for name, work in asked.items() if name in more or not results.has(name)}
+    todo = {name: work for name, work in asked.items() if again or not results.has(name)}
     begin = time.monotonic()
     if todo:
         results.here()
@@ -88,13 +80,6 @@ def report(
         say(", ".join(missing[:4]) + (" ..." if len(missing) > 4 else ""))
         return False
     write(results)
-    if results.disturbed:
-        worst = max(results.disturbed, key=results.disturbed.__getitem__)
-        say(
-            f"{len(results.disturbed)} points were measured while other programs used more than "
-            f"{MUCH:.0%} of the cores (most: {worst}, {results.disturbed[worst]:.0%}); "
-            "--disturbed measures them again"
-        )
     say(f"written: {page.PAGE.relative_to(Path(__file__).parents[1])} and its pictures")
     return True
 
@@ -120,12 +105,6 @@ def main() -> None:
     )
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
     parser.add_argument("--again", action="store_true", help="measure what is stored again")
-    parser.add_argument(
-        "--disturbed",
-        action="store_true",
-        help=f"measure again what was measured while other programs used over {100 * MUCH:.0f} %% "
-        "of the cores",
-    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument(
         "--page", action="store_true", help="only write page and pictures from what is stored"
@@ -134,12 +113,7 @@ def main() -> None:
     if given.page:
         write(Results())
         return
-    report(
-        given.sections or SECTIONS,
-        again=given.again,
-        disturbed=given.disturbed,
-        minutes=given.minutes,
-    )
+    report(given.sections or SECTIONS, again=given.again, minutes=given.minutes)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import Others, commit, machine
+from benchmarks.machine import commit, machine
 from tacenda.content import program
 from tacenda.formats.files import write_json
 
 RESULTS = Path(__file__).with_name("results") / "performance.json"
-MUCH = 0.1  # of the cores, used by other programs
 SAME_MACHINE = ("processor", "cores", "memory_gb", "system")
 # The files that a section's points depend on, besides the program that is measured
 CURVES = ("scaling.py", "tables.py", "machine.py")
@@ -71,14 +70,12 @@ class Results:
         return one is not None and all(one[word] == digest for word, digest in by.items())
 
     def add(self, name: str, measure: Callable[[], Any]) -> None:
-        with Others() as others:
-            found = measure()
+        found = measure()
         self.content["points"][name] = {
             "program": program(),
             "benchmark": benchmark(name.partition("/")[0]),
             "commit": commit(),
             "date": datetime.now(UTC).date().isoformat(),
-            "others": round(others.share, 3),
             "found": found,
         }
         self._write()
@@ -93,16 +90,6 @@ class Results:
     def programs(self) -> dict[str, str]:
         """{digest of a program that measured a point: its commit}."""
         return {one["program"]: one["commit"] for one in self.content["points"].values()}
-
-    @property
-    def disturbed(self) -> dict[str, float]:
-        """{point: the share of the cores that other programs used while it was measured}, where
-        that was much. Of peers it says nothing, since some of them start processes apart."""
-        return {
-            name: one["others"]
-            for name, one in self.content["points"].items()
-            if one["others"] > MUCH and not name.startswith("peers/")
-        }
 
     @property
     def dates(self) -> list[str]:

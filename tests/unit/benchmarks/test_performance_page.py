@@ -4,20 +4,15 @@ belong to one program on one machine."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import figures, page, report
-from benchmarks.machine import Others, cores, read_bandwidth
+from benchmarks.machine import cores, read_bandwidth
 from benchmarks.store import RESULTS, Results
 
-SPIN = "import time; end = time.time() + 1.5\nwhile time.time() < end: pass"
 TEXT = page.PAGE.read_text(encoding="utf-8")
 
 
@@ -155,27 +150,3 @@ def test_other_programs_did_the_same_work(name: str, side: int, apart: float) ->
     sides = Results().points[f"peers/{name}"]["sides"]
     assert sides[side]["program"] != sides[0]["program"]
     assert abs(sides[side]["loss"] - sides[0]["loss"]) < apart
-
-
-def test_work_of_other_programs_is_noticed_and_our_own_is_not() -> None:
-    with Others() as idle:
-        subprocess.run([sys.executable, "-c", SPIN], check=True)
-    apart = subprocess.Popen([sys.executable, "-c", SPIN])
-    try:
-        with Others() as disturbed:
-            time.sleep(1.0)
-    finally:
-        apart.kill()
-        apart.wait()
-    assert disturbed.share > 0.6 / (os.cpu_count() or 1)  # not waited for: another program
-    assert 0 <= idle.share <= 1
-
-
-def test_disturbed_points_are_told() -> None:
-    results = Results()
-    for one in results.content["points"].values():
-        one["others"] = 0.01
-    assert "less than 10%" in page.disturbance(results)
-    results.content["points"]["ranks/2"]["others"] = 0.5
-    results.content["points"]["peers/flower/0"]["others"] = 0.5
-    assert page.disturbance(results).endswith("during 1 of the 36 measurements: ranks/2.")
