@@ -47,6 +47,6 @@ def counted(folder: str, number: int) -> int:
 
 
 def threads() -> int:
-    import numba
+    from tacenda.threads import thread_count
 
-    return int(numba.get_num_threads())
+    return thread_count()

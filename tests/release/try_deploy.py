@@ -2,7 +2,8 @@
 tools are not on this machine are named at the end, and are not counted as passed.
 
 manifests  the compose file against its published schema; the Helm chart linted, rendered by Helm
-           and checked against Kubernetes' schemas
+           and checked against Kubernetes' schemas; the Dask cluster against its operator's own
+           definition, its pods, volume and job against Kubernetes' schemas
 unit       the systemd unit by systemd itself, and three members run inside a sandbox with the
            unit's file systems and its system calls (bubblewrap, libseccomp; root)
 image      the Dockerfile built by buildah, and three members run from the image's own files: root
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -113,7 +115,55 @@ def manifests(_: argparse.Namespace) -> str:
         check=False,
     )
     assert refused.returncode != 0 and "all runs" in refused.stderr, "a budget must be asked for"
+    kinds |= dask_cluster(validate)
     return f"the compose file, and for Kubernetes {KUBERNETES} {', '.join(sorted(kinds))} are valid"
+
+
+def dask_cluster(validate: str) -> set[str]:
+    """The kinds in the manifest of a Dask cluster, each by the schema that its cluster has."""
+    import importlib.util
+
+    import jsonschema
+    import yaml
+
+    found = importlib.util.find_spec("dask_kubernetes")
+    if found is None or found.origin is None:
+        raise Missing("dask-kubernetes is not installed (the extra `deploy`)")
+    crds = "operator/deployment/helm/dask-kubernetes-operator/crds"
+    file = Path(found.origin).parent / crds / "daskcluster.yaml"
+    definition = yaml.safe_load(file.read_text())
+    [version] = [v for v in definition["spec"]["versions"] if v["served"]]
+    objects = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "dask.yaml").read_text()))
+    plain = []
+    for one in objects:
+        if one["kind"] != "DaskCluster":
+            plain.append(one)
+            continue
+        assert one["apiVersion"] == f"{definition['spec']['group']}/{version['name']}"
+        whole = version["schema"]["openAPIV3Schema"]
+        jsonschema.validate(one["spec"], closed(whole["properties"]["spec"]))
+        for part in ("worker", "scheduler"):
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": part}}
+            plain.append({**pod, "spec": one["spec"][part]["spec"]})
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "scheduler"}}
+        plain.append({**service, "spec": one["spec"]["scheduler"]["service"]})
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(yaml.safe_dump_all(plain))
+        file.flush()
+        told(validate, "--strict", "-k", KUBERNETES, file.name)
+    return {one["kind"] for one in objects}
+
+
+def closed(schema: Any) -> Any:
+    """The schema, in which a name that it does not know is an error; a cluster only drops it."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: closed(one) for name, one in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        inner.setdefault("additionalProperties", False)
+    return inner
 
 
 def unit(_: argparse.Namespace) -> str:
