@@ -382,6 +382,8 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
     import os
     import resource
     import signal
+    import subprocess
+    import time
 
     from tacenda.runtime import loop
 
@@ -407,6 +409,9 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
             if how == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if how == "paused":
+                subprocess.Popen(["sh", "-c", f"sleep 2; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)
         if turn == 3 and how == "full" and mpi.root:
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         if turn == 3 and how == "error" and mpi.rank == mpi.size - 1:
@@ -414,6 +419,13 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
         step(self, turn)
 
     LocalHosts.step = then  # type: ignore[method-assign]
+    if how == "paused":
+        begin = time.monotonic()
+        found = tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, transport=mpi)
+        assert time.monotonic() - begin > 1.9  # the others have waited
+        LocalHosts.step = step  # type: ignore[method-assign]
+        same(tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1), found, "paused")
+        return
     with pytest.raises(KeyboardInterrupt, match="round 3 of 8"):
         tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi)
 

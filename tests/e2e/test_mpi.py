@@ -120,6 +120,11 @@ def test_a_stopped_run_goes_on_with_another_number_of_ranks(how: str, tmp_path: 
 
 
 @pytest.mark.slow
+def test_a_rank_that_stands_still_is_waited_for(tmp_path: Path) -> None:
+    assert_done(stage(2, "stopped", str(tmp_path / "run.ckpt"), "paused"))
+
+
+@pytest.mark.slow
 def test_an_error_in_a_round_of_one_rank_ends_all_with_its_message(tmp_path: Path) -> None:
     ended = stage(2, "stopped", str(tmp_path / "run.ckpt"), "error")
     assert ended.returncode == 5
