@@ -182,8 +182,7 @@ def test_a_word_is_said_once_and_only_where_wanted(monkeypatch: pytest.MonkeyPat
 
     @njit(**{**EXACT, "cache": False})
     def anew(row: Any) -> float:
-        assert row.shape[0] > 0
-        return row[0]  # type: ignore[no-any-return]
+        return row[0] + row.shape[0]  # type: ignore[no-any-return]
 
     with _compiled.telling(said.append):
         anew(np.ones(3))
