@@ -80,11 +80,17 @@ def _weighted_sums(
     plain = weights.shape[0] == 0
     for n in range(begin, end):
         i = nodes[n]
-        mine = out[i]
+        mine, first, last = out[i], indptr[i], indptr[i + 1]
+        for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
+            at = np.int64(columns[k])
+            if at < here:
+                prefetch(rows, at)
+            else:
+                prefetch(halo, at - here)
         for j in range(mine.shape[0]):
             mine[j] = zero
-        for k in range(indptr[i], indptr[i + 1]):
-            weight, at = one if plain else weights[k], columns[k]
+        for k in range(first, last):
+            weight, at = one if plain else weights[k], np.int64(columns[k])
             row = rows[at] if at < here else halo[at - here]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j]
