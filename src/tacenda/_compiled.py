@@ -16,6 +16,7 @@ from pathlib import Path
 VARIABLE = "NUMBA_CACHE_DIR"
 PATIENCE = 0.5  # seconds of compiling of which nobody needs to hear
 _say: Callable[[str], None] | None = None
+_spent = 0.0
 
 
 @contextmanager
@@ -32,10 +33,16 @@ def telling(say: Callable[[str], None] | None) -> Iterator[None]:
 
 def tell(seconds: float) -> None:
     """So much time went into compiling so far."""
-    global _say
+    global _say, _spent
+    _spent = seconds
     if _say is not None and seconds > PATIENCE:
         say, _say = _say, None
         say("Compiling the inner loops for this machine (first run only) ...")
+
+
+def compiled_for() -> float:
+    """Seconds that went into compiling in this process."""
+    return _spent
 
 
 def keep_compiled(folder: Path) -> None:

@@ -1,9 +1,10 @@
-"""Kernels compiled beside a first run, by a process of its own: `python -m tacenda.warm_up`.
+"""Kernels compiled beside a first run, by processes of their own: `python -m tacenda.warm_up`.
 
 A first run on float64 records of two classes needs about twenty kernels, at a few tenths of a
-second each. While it reads and plans, another process compiles them from the last one needed to the
-first, into the cache that both share; the run compiles what it needs and does not find there. They
-meet about in the middle. Neither waits for the other, and what either compiles is the same code.
+second each. While it loads, reads and plans, others compile them from the last one needed to the
+first, into the cache that all share; the run compiles what it needs and does not find there. On two
+cores they meet about in the middle; with three others, most is there when it is first needed.
+Nobody waits for another, and what each of them compiles is the same code.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+MOST = 3  # processes beside a run: what there is to compile is not worth starting more
 # Types of arguments, as letters: n whole number, f float, b truth value, - None; arrays as
 # letter and dimensions, contiguous, with ' where they are only read: i int64, s int32, u uint64,
 # f float64
@@ -70,10 +72,10 @@ def signature(letters: str) -> tuple[Any, ...]:
     return tuple(one(word) for word in letters.split())
 
 
-def compile_all() -> None:
-    """Every kernel, from the last one that a run needs to the first; those kept already are loaded
-    only."""
-    for module, name, letters in reversed(KERNELS):
+def compile_all(turn: int = 0, of: int = 1) -> None:
+    """Every kernel, or of several processes the part of one; from the last one that a run needs to
+    the first. Those kept already are loaded only."""
+    for module, name, letters in KERNELS[::-1][turn::of]:
         kernel(module, name).compile(signature(letters))
 
 
@@ -87,24 +89,30 @@ def is_warm() -> bool:
 
 @contextmanager
 def beside() -> Iterator[None]:
-    """Within it, another process compiles, if kernels are missing and there is a core for it."""
-    helper = None
-    if sys.executable and _cores() > 1 and not is_warm():
-        try:
-            helper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tacenda.warm_up"],  # -P: nothing of this folder
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        except OSError:
-            helper = None  # no process to be had: the run compiles alone
+    """Within it, other processes compile, if kernels are missing and there are cores for them."""
+    count = min(MOST, _cores() - 1) if sys.executable else 0
+    helpers: list[subprocess.Popen[bytes]] = []
     try:
+        if count > 0 and not is_warm():
+            with suppress(OSError):  # no process to be had: the run compiles alone
+                for turn in range(count):
+                    helpers.append(_helper(turn, count))
         yield
     finally:
-        if helper is not None:
+        for helper in helpers:
             helper.terminate()
+        for helper in helpers:
             helper.wait()
+
+
+def _helper(turn: int, of: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # -P: nothing of this folder
+        [sys.executable, "-P", "-m", "tacenda.warm_up", str(turn), str(of)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _cores() -> int:
@@ -112,4 +120,4 @@ def _cores() -> int:
 
 
 if __name__ == "__main__":
-    compile_all()
+    compile_all(*map(int, sys.argv[1:]))

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numba.core.errors import TypingError
 from tacenda import _compiled, warm_up
 from tacenda._jit import EXACT, njit
 
-LINE = "Compiling the inner loops"
+LINE, SPENT = "Compiling the inner loops", "of it compiling"
 
 
 def test_every_listed_kernel_is_there_and_takes_so_many_arguments() -> None:
@@ -119,39 +120,66 @@ print(json.dumps(Found.names))
     ]
     assert sorted(compiled) == sorted(listed)
     assert len(compiled) <= 20
-    assert done.stderr.count(LINE) == 1
+    assert done.stderr.count(LINE) == 1 and done.stdout.count(SPENT) == 1
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(again.stdout.splitlines()[-1]) == [] and LINE not in again.stderr
+    assert json.loads(again.stdout.splitlines()[-1]) == []
+    assert LINE not in again.stderr and SPENT not in again.stdout
 
 
-def test_the_helper_runs_beside_and_ends_with_the_run(
+def test_helpers_run_beside_and_end_with_the_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started: list[Any] = []
     popen = subprocess.Popen
 
     def noted(command: list[str], **options: Any) -> Any:
-        assert command[1:] == ["-P", "-m", "tacenda.warm_up"]
+        assert command[1:] == ["-P", "-m", "tacenda.warm_up", str(len(started)), "2"]
         started.append(popen([sys.executable, "-c", "import time; time.sleep(60)"], **options))
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", noted)
     monkeypatch.setattr(warm_up, "is_warm", lambda: False)
-    monkeypatch.setattr(warm_up, "_cores", lambda: 2)
+    monkeypatch.setattr(warm_up, "_cores", lambda: 3)
 
     def failing() -> None:
         with warm_up.beside():
-            assert started[0].poll() is None
+            assert [helper.poll() for helper in started] == [None, None]
             raise ValueError("of the run")
 
     with pytest.raises(ValueError, match="of the run"):
         failing()
-    assert started[0].poll() is not None
+    assert all(helper.poll() is not None for helper in started)
     for name, value in (("_cores", 1), ("is_warm", True)):
         with monkeypatch.context() as other:
             other.setattr(warm_up, name, lambda value=value: value)
             with warm_up.beside():
-                assert len(started) == 1
+                assert len(started) == 2
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 64])
+def test_helpers_share_the_list(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    """Each kernel is compiled by one of them; no more are started than cores are free."""
+    parts: list[list[str]] = []
+    monkeypatch.setattr(warm_up, "is_warm", lambda: False)
+    monkeypatch.setattr(warm_up, "_cores", lambda: cores)
+    monkeypatch.setattr(
+        warm_up,
+        "kernel",
+        lambda _, name: SimpleNamespace(compile=lambda types: parts[-1].append(name)),
+    )
+
+    def here(command: list[str], **_: Any) -> Any:
+        parts.append([])
+        warm_up.compile_all(*map(int, command[4:]))
+        return SimpleNamespace(terminate=lambda: None, wait=lambda: 0)
+
+    monkeypatch.setattr(subprocess, "Popen", here)
+    with warm_up.beside():
+        pass
+    assert len(parts) == min(cores - 1, warm_up.MOST)
+    listed = [name for _, name, _ in warm_up.KERNELS]
+    assert sorted(name for part in parts for name in part) == (sorted(listed) if parts else [])
+    assert all(part == sorted(part, key=listed.index, reverse=True) for part in parts)
 
 
 def test_without_a_process_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +195,7 @@ def test_without_a_process_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_word_is_said_once_and_only_where_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+    monkeypatch.setattr(_compiled, "_spent", 0.0)  # as before, afterwards
     with _compiled.telling(said.append):
         _compiled.tell(0.4)
         assert said == []
@@ -174,6 +203,7 @@ def test_a_word_is_said_once_and_only_where_wanted(monkeypatch: pytest.MonkeyPat
             _compiled.tell(9.0)
         _compiled.tell(0.6)
         _compiled.tell(0.7)
+    assert _compiled.compiled_for() == 0.7
     assert len(said) == 1 and said[0].startswith(LINE)
     _compiled.tell(9.0)
     assert len(said) == 1

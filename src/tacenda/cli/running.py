@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tacenda._compiled import PATIENCE, compiled_for
 from tacenda.cli import show
 from tacenda.words import counted
 
@@ -23,12 +24,13 @@ def run(
 ) -> None:
     """Carry out the run, write its report, print the table; under mpiexec by rank 0."""
     from tacenda import warm_up
-    from tacenda.runs import application
-    from tacenda.runtime.mpi import world
+    from tacenda.runtime.mpi import launched, world
 
-    ranks = world()
-    with warm_up.beside() if ranks.size == 1 else nullcontext():
-        fitted = application.run(config, command, resume=resume, progress=not quiet, ranks=ranks)
+    with warm_up.beside() if launched() == 1 else nullcontext():
+        # What is compiled beside this begins before the slow imports
+        from tacenda.runs import application
+
+        fitted = application.run(config, command, resume=resume, progress=not quiet, ranks=world())
     if fitted is None:
         return
     begin = time.perf_counter()
@@ -103,6 +105,8 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
         print()
         show.coefficients(fitted.coefficients(), next(iter(fitted.results)), TOP)
     print(f"\ntime        {time_words(timing)}")
+    if compiled_for() > PATIENCE:
+        print(f"            of it compiling {compiled_for():.1f}, this first time only")
     print(f"run folder  {fitted.path}")
     for run in list(fitted.results)[:8]:
         print(f"  model     {fitted.folder.result_path(run)}")

@@ -375,14 +375,13 @@ def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
         nan: Flags = np.isnan(cells)
         marks = [float(word) for word in schema.missing_values if _is_number(word)]
         return nan | np.isin(cells, marks) if marks else nan
-    # A set is far quicker here than numpy's sorting of text objects.
     gaps = {"", *schema.missing_values}
     words = _words(cells)
-    if number:
-        found = (w in gaps or w.lower() in _NOT_NUMBERS for w in words)
-    else:
-        found = (w in gaps for w in words)
-    return np.fromiter(found, np.bool_, count=len(cells))
+    # Sets are far quicker here than numpy's sorting of text objects, and often none is missing
+    found = {w for w in set(words) if w in gaps or (number and w.lower() in _NOT_NUMBERS)}
+    if not found:
+        return np.zeros(len(cells), bool)
+    return np.fromiter(map(found.__contains__, words), np.bool_, count=len(cells))
 
 
 _NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
@@ -390,24 +389,39 @@ _NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
 
 def _typed(schema: Schema, table: Table) -> Table:
     """The table with its columns of numbers as floats, where text can be read as such at first
-    sight; elsewhere it is looked at cell by cell, which is many times slower."""
+    sight; elsewhere it is looked at cell by cell, which is many times slower. Levels and classes
+    that are text are stripped here, once: equal ones are then one object, quick to look at again.
+    """
     taken = {schema.label.name, *_holders(schema)}
     found = {}
     for column in schema.columns:
         name = column.name
-        if isinstance(column, NumericColumn) and name not in taken and name in table.columns:
-            numbers = _plain_numbers(schema, table.columns[name])
+        if name not in table.columns:
+            continue
+        cells = table.columns[name]
+        if not isinstance(column, NumericColumn):
+            if _is_text(cells):
+                found[name] = _words(cells)
+        elif name not in taken:
+            numbers = _plain_numbers(schema, cells)
             if numbers is not None:
                 found[name] = numbers
+    label = table.columns.get(schema.label.name)
+    if schema.label.classes is not None and label is not None and _is_text(label):
+        found[schema.label.name] = _words(label)
     return replace(table, columns={**table.columns, **found})
+
+
+def _is_text(cells: Array) -> bool:
+    return cells.dtype == object and set(map(type, cells)) == {str}
 
 
 def _plain_numbers(schema: Schema, cells: Array) -> Floats | None:
     """A column of text as numbers, gaps as NaN, if every cell is the one or the other."""
-    if cells.dtype != object or set(map(type, cells)) != {str}:
+    if not _is_text(cells):
         return None
     gaps = {"", *schema.missing_values}
-    there = ~np.fromiter((cell in gaps for cell in cells), np.bool_, count=len(cells))
+    there = ~np.fromiter(map(gaps.__contains__, cells), np.bool_, count=len(cells))
     numbers = np.full(len(cells), np.nan)
     try:
         numbers[there] = cells[there].astype(np.float64)
@@ -533,20 +547,18 @@ def _label(schema: Schema, table: Table, keep: Flags) -> Array:
 
 
 def _positions(words: Array, known: tuple[str, ...]) -> Ints:
-    place = {word: k for k, word in enumerate(known)}
-    return np.fromiter((place.get(word, -1) for word in words), np.int64, count=len(words))
+    place = dict.fromkeys(words, -1)
+    place.update((word, k) for k, word in enumerate(known))
+    return np.fromiter(map(place.__getitem__, words), np.int64, count=len(words))
 
 
 def _words(cells: Array) -> Array:
     """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
     3.0 is level '3'."""
-    words = np.empty(len(cells), dtype=object)
-    if set(map(type, cells)) == {str}:  # often few different ones
-        known = {cell: cell.strip() for cell in set(cells)}
-        words[:] = [known[cell] for cell in cells]
-    else:
-        words[:] = [_word(cell) for cell in cells]
-    return words
+    words: Iterator[str] = map(_word, cells)
+    if _is_text(cells):  # often few different ones
+        words = map({cell: cell.strip() for cell in set(cells)}.__getitem__, cells)
+    return np.fromiter(words, np.dtype(object), count=len(cells))
 
 
 def _word(cell: Any) -> str:
