@@ -23,13 +23,15 @@ def _kernels() -> Any:
 def is_within(rows: Array, limit: float) -> bool:
     """Whether no entry is NaN or larger than `limit` in absolute value:
     one pass over the memory."""
-    return bool(_kernels().all_within(flat_input(rows), limit))
+    return bool(_kernels().all_within(flat_input(rows), largest_within(limit, rows.dtype)))
 
 
+@cache
 def largest_within(radius: float, dtype: Any) -> Any:
     """The largest number of this type that is not beyond the radius."""
     kind = np.dtype(dtype).type
-    limit = kind(radius)
+    with np.errstate(over="ignore"):
+        limit = kind(radius)
     return np.nextafter(limit, kind(0)) if float(limit) > radius else limit
 
 

@@ -98,8 +98,9 @@ def _weighted_sums(
 
 @njit(**EXACT)
 def _add_weighted(begin: int, end: int, total: Any, rows: Any, weight: Any) -> None:
-    for k in range(begin, end):
-        total[k] += weight * rows[k]
+    mine, other = total[begin:end], rows[begin:end]  # begin might be negative, which bars SIMD
+    for k in range(mine.shape[0]):
+        mine[k] += weight * other[k]
 
 
 def add_weighted(total: Any, rows: Any, weight: float) -> None:
