@@ -327,25 +327,35 @@ def check_tables(one: dict[str, Any], two: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_wrong_settings_are_told_once_and_end_every_rank() -> None:
-    ended = ranks(2, "-m", "tacenda", "fit", "--data", "breast_cancer", "--nodes", "1")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["--nodes", "1"], "2 ranks are more than the graph's 1 nodes"),
+        (["--engine", "dask://127.0.0.1:8786"], "run.engine must be left out under mpiexec"),
+    ],
+)
+def test_wrong_settings_are_told_once_and_end_every_rank(
+    settings: list[str], words: str, tmp_path: Path
+) -> None:
+    ended = ranks(2, "-m", "tacenda", *FIT, *settings, "--folder", str(tmp_path / "run"))
     assert ended.returncode == 2 and ended.stderr.count("tacenda:") == 1, ended.stderr
-    assert "2 ranks are more than the graph's 1 nodes" in ended.stderr
+    assert words in ended.stderr
 
 
 PAGE = (TESTS.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
 
 
-def block(kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE, re.S | re.M)
-    assert found is not None
-    return found[1]
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.S | re.M)
 
 
 @pytest.mark.slow
 def test_the_script_of_the_page_runs_on_ranks_and_alone(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(block("python"), encoding="utf-8")
+    whole, lazily = blocks("python")[:2]
+    again = re.sub(r"^shards = .*\n", lazily, whole, flags=re.M)  # with the other records
+    assert "lazy=True" in again
+    script.write_text(whole + again, encoding="utf-8")
     alone, many = ranks(1, str(script)), ranks(3, str(script))
     assert alone.returncode == many.returncode == 0, alone.stderr + many.stderr
     no_clock = [re.sub(r"'seconds': [^,}]+", "", done.stdout) for done in (alone, many)]
@@ -353,10 +363,10 @@ def test_the_script_of_the_page_runs_on_ranks_and_alone(tmp_path: Path) -> None:
 
 
 def test_the_batch_script_of_the_page_is_one() -> None:
-    done = subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False)
+    [text] = blocks("bash")
+    done = subprocess.run(["bash", "-n"], input=text, text=True, check=False)
     assert done.returncode == 0
     checker = shutil.which("shellcheck")
     if checker is not None:
-        text = block("bash")
         checked = subprocess.run([checker, "-e", "SC1091", "-"], input=text, text=True, check=False)
         assert checked.returncode == 0

@@ -69,14 +69,22 @@ def _weighted_sums(
     plain = weights.shape[0] == 0
     for n in range(begin, end):
         i = nodes[n]
-        mine = out[i]
-        for j in range(mine.shape[0]):
-            mine[j] = zero
-        for k in range(indptr[i], indptr[i + 1]):
-            weight, at = one if plain else weights[k], columns[k]
+        mine, first, last = out[i], indptr[i], indptr[i + 1]
+        if (last - first) % 2 == 1:
+            weight, at = one if plain else weights[first], columns[first]
             row = rows[at] if at < here else halo[at - here]
             for j in range(mine.shape[0]):
-                mine[j] = mine[j] + weight * row[j]
+                mine[j] = zero + weight * row[j]
+        else:
+            for j in range(mine.shape[0]):
+                mine[j] = zero
+        for k in range(first + (last - first) % 2, last, 2):
+            weight, other = one if plain else weights[k], one if plain else weights[k + 1]
+            at, then = columns[k], columns[k + 1]
+            row = rows[at] if at < here else halo[at - here]
+            next_row = rows[then] if then < here else halo[then - here]
+            for j in range(mine.shape[0]):
+                mine[j] = mine[j] + weight * row[j] + other * next_row[j]
 
 
 @njit(**EXACT)
