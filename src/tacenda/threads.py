@@ -11,7 +11,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ import numpy as np
 from tacenda._types import Ints
 
 PARALLEL_ELEMENTS = 1 << 18  # below this much work, waking a second thread costs more than it saves
-_PARTS_PER_THREAD = 4  # so that one which is held up leaves work for the others
+# Large parts first and small ones last, so that no thread waits long for the last of the others:
+# each thread's share of the work is cut like this
+_CUTS = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
 _pool: ThreadPoolExecutor | None = None
 _making = threading.Lock()
 _limit: int | None = None
@@ -59,8 +62,7 @@ def in_parts(
     if threads < 2:
         kernel(0, rows, *arguments)
         return
-    parts = min(rows, _PARTS_PER_THREAD * threads, 2 * elements // PARALLEL_ELEMENTS)
-    left = deque(_ranges(rows, parts, sizes))
+    left = deque(_ranges(rows, min(threads, 1 + elements // PARALLEL_ELEMENTS), sizes))
 
     def work() -> None:
         try:
@@ -74,26 +76,27 @@ def in_parts(
             left.clear()  # the result is lost: nobody needs to go on
             raise
 
-    helpers = _helpers(work, min(threads, parts) - 1)
+    helpers = _helpers(work, min(threads, len(left)) - 1)
     try:
         work()
     finally:
         left.clear()
         begun = [helper for helper in helpers if not helper.cancel()]
-        wait(begun)
-    for helper in begun:
-        helper.result()  # what it raised, if anything
+        failed = [fault for helper in begun if (fault := helper.exception()) is not None]
+    if failed:
+        raise failed[0]
 
 
-def _ranges(rows: int, parts: int, sizes: Ints | None) -> list[tuple[int, int]]:
-    """Ranges of about equal work, none of them empty."""
+def _ranges(rows: int, threads: int, sizes: Ints | None) -> list[tuple[int, int]]:
+    """Ranges for so many threads, the largest first, none of them empty."""
+    goals = list(accumulate(cut / threads for cut in _CUTS for _ in range(threads)))
     if sizes is None:
-        cuts = np.arange(parts + 1) * rows // parts
+        cuts = [round(rows * goal) for goal in goals]
     else:
         done = np.cumsum(sizes)
-        goals = np.arange(1, parts) * done[-1] // parts
-        cuts = np.unique(np.concatenate([[0], 1 + np.searchsorted(done, goals), [rows]]))
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        cuts = (1 + np.searchsorted(done, done[-1] * np.array(goals))).tolist()
+    cuts = sorted({0, rows, *(cut for cut in cuts if cut < rows)})
+    return list(pairwise(cuts))
 
 
 def _helpers(work: Callable[[], None], count: int) -> list[Future[None]]:

@@ -144,7 +144,7 @@ def test_no_two_names_share_a_stream() -> None:
 
     @njit
     def opened(state: Any, key: Any, purpose: Any) -> None:
-        streams.open_stream(state, key, 1, 1, 1, purpose)
+        streams.open_stream(state, streams.lanes_of(key), 1, 1, 1, purpose)
 
     purposes = range(1, 7)
     for purpose in purposes:

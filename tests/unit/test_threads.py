@@ -81,15 +81,24 @@ def test_the_limit_holds(monkeypatch: pytest.MonkeyPatch, four: None) -> None:
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 20))
-def test_ranges_cover_every_row_once_and_share_the_work(sizes: list[int], parts: int) -> None:
+def test_ranges_cover_every_row_once_and_share_the_work(sizes: list[int], count: int) -> None:
     rows, work = len(sizes), np.array(sizes)
-    parts = min(parts, rows)
     for given_sizes in (None, work):
-        ranges = threads._ranges(rows, parts, given_sizes)
+        ranges = threads._ranges(rows, count, given_sizes)
         assert [k for first, last in ranges for k in range(first, last)] == list(range(rows))
-        assert all(last > first for first, last in ranges) and len(ranges) <= parts
-    shares = [work[first:last].sum() for first, last in threads._ranges(rows, parts, work)]
-    assert max(shares) <= work.sum() / parts + 1 + work.max()
+        assert all(last > first for first, last in ranges) and len(ranges) <= 4 * count
+    shares = [work[first:last].sum() for first, last in threads._ranges(rows, count, work)]
+    assert max(shares) <= work.sum() / (2 * count) + 1 + work.max()
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_large_parts_come_first_and_the_last_ones_are_an_eighth_of_a_share(count: int) -> None:
+    rows = 4800 * count
+    for sizes in (None, np.full(rows, 7)):
+        lengths = [last - first for first, last in threads._ranges(rows, count, sizes)]
+        wanted = [2400] * count + [1200] * count + [600] * 2 * count
+        assert len(lengths) == 4 * count
+        assert all(abs(a - b) <= 1 for a, b in zip(lengths, wanted, strict=True))
 
 
 @pytest.mark.usefixtures("four")

@@ -54,12 +54,13 @@ def _grid(grid: Array, nodes: Ints) -> Floats:
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Some nodes, checked: positions `nodes` (b,), as they were `asked` for; how their records are
-    cut into `tasks`; c/m_i (b,); where their records `begin` (b,); numbers (b + 1,) from 0; and how
-    many `records` they have."""
+    cut into `tasks`, and how long these are, None if all alike; c/m_i (b,); where their records
+    `begin` (b,); numbers (b + 1,) from 0; and how many `records` they have."""
 
     asked: Ints
     nodes: Ints
     tasks: tuple[Ints, ...]
+    lengths: Ints | None
     factor: Floats
     begin: Ints
     numbers: Ints
@@ -217,7 +218,10 @@ class Store:
         part = self._part(nodes)
         w = self._models(part.nodes, w)
         self.reads[0] += part.records
-        return self._gradients(w, part.tasks, part.factor, clip_norm, regularised, part.records)
+        work = int(part.records) * self._width
+        return self._gradients(
+            w, part.tasks, part.factor, clip_norm, regularised, work, part.lengths
+        )
 
     def batch_gradient(
         self,
@@ -248,7 +252,9 @@ class Store:
         )
         start = part.numbers
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, part.begin)
-        return self._gradients(w, tasks, factor, clip_norm, regularised, len(records))
+        work = len(records) * self._width
+        lengths = None if work < PARALLEL_ELEMENTS else indptr[1:] - indptr[:-1]
+        return self._gradients(w, tasks, factor, clip_norm, regularised, work, lengths)
 
     def integer_gradient(
         self, nodes: Ints, w: Array, grid: Array, clip_norm: float | None = None
@@ -679,9 +685,11 @@ class Store:
         factor: Array,
         clip_norm: float | None,
         regularised: bool,
-        count: float,
+        work: int,
+        lengths: Ints | None,
     ) -> Array:
-        """count: of the records that are read."""
+        """work: how many numbers of the table are read; lengths (tasks,): how many records each
+        task reads, unless all read as many."""
         owner, first, last, start, records, base = tasks
         l1, l2 = self._penalties(regularised)
         clip = math.inf if clip_norm is None else float(clip_norm)
@@ -719,8 +727,7 @@ class Store:
             )
 
         partial = np.empty((len(owner) if several else 0, self.dim))
-        work = int(count) * self._width
-        run(owner, len(owner), work, None if work < PARALLEL_ELEMENTS else last - first)
+        run(owner, len(owner), work, lengths)
         if several:
             run(_NO_RECORDS, len(w), partial.size, None)
         return self._with_weights(out, w, regularised)
@@ -757,10 +764,12 @@ class Store:
             return self._last_part
         at = self._positions(nodes)
         owner, first, last, start = self._tasks(at)
+        lengths = last - first
         part = _Part(
             nodes,
             at,
             (owner, first, last, start, _NO_RECORDS, at),
+            None if len(lengths) == 0 or (lengths == lengths[0]).all() else lengths,
             self.loss_scale / self.divisors[at],
             first if self._one_task_each else self.offsets[at],
             start if self._one_task_each else np.arange(len(at) + 1),

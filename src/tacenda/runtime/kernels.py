@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from tacenda._arrays import flat_input, read_only
-from tacenda._jit import EXACT, njit
+from tacenda._jit import EXACT, EXACT_INNER, njit
+from tacenda._prefetch import prefetch
 from tacenda.threads import in_parts
+
+AHEAD = 24  # rows between the one that is asked for and the one that is added
 
 
 def weighted_sums(
@@ -29,6 +32,13 @@ def weighted_sums(
         in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
 
 
+@njit(**EXACT_INNER)
+def _ask_ahead(first: int, last: int, columns: Any, rows: Any) -> None:
+    """Ask for the rows which come `AHEAD` entries after these."""
+    for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
+        prefetch(rows, np.int64(columns[k]))
+
+
 @njit(**EXACT)
 def _sums_here(
     begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
@@ -38,6 +48,7 @@ def _sums_here(
     for n in range(begin, end):
         i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
+        _ask_ahead(first, last, columns, rows)
         if (last - first) % 2 == 1:
             weight, row = one if plain else weights[first], rows[columns[first]]
             for j in range(mine.shape[0]):
@@ -70,21 +81,19 @@ def _weighted_sums(
     for n in range(begin, end):
         i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
-        if (last - first) % 2 == 1:
-            weight, at = one if plain else weights[first], columns[first]
+        for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
+            at = np.int64(columns[k])
+            if at < here:
+                prefetch(rows, at)
+            else:
+                prefetch(halo, at - here)
+        for j in range(mine.shape[0]):
+            mine[j] = zero
+        for k in range(first, last):
+            weight, at = one if plain else weights[k], np.int64(columns[k])
             row = rows[at] if at < here else halo[at - here]
             for j in range(mine.shape[0]):
-                mine[j] = zero + weight * row[j]
-        else:
-            for j in range(mine.shape[0]):
-                mine[j] = zero
-        for k in range(first + (last - first) % 2, last, 2):
-            weight, other = one if plain else weights[k], one if plain else weights[k + 1]
-            at, then = columns[k], columns[k + 1]
-            row = rows[at] if at < here else halo[at - here]
-            next_row = rows[then] if then < here else halo[then - here]
-            for j in range(mine.shape[0]):
-                mine[j] = mine[j] + weight * row[j] + other * next_row[j]
+                mine[j] = mine[j] + weight * row[j]
 
 
 @njit(**EXACT)

@@ -316,7 +316,7 @@ class Network:
             for other, packed in places.outgoing.items():
                 np.take(rows, self._halo[other][0], axis=0, out=packed, mode="clip")
             arrived = self._overlapping.begin(tag, places.outgoing, places.room)
-            add_up(self._inner, *matrix, rows, rows[:0], out)
+            add_up(self._inner, *matrix, rows, places.halo, out)
             self._accepted(arrived(), places.room)
             add_up(self._border, *matrix, rows, places.halo, out)
             return out
@@ -329,7 +329,7 @@ class Network:
                 place[:] = 0
             elif received[other] is not place:
                 place[:] = received[other]
-        add_up(self._inner, *matrix, rows, rows[:0], out)
+        add_up(self._inner, *matrix, rows, places.halo, out)
         add_up(self._border, *matrix, rows, places.halo, out)
         return out
 

@@ -61,28 +61,48 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @njit(**EXACT_INNER)
-def next_word(s):  # type: ignore[no-untyped-def]
-    """One step of SFC64."""
-    out = s[0] + s[1] + s[3]
-    s[3] += uint64(1)
-    s[0] = s[1] ^ (s[1] >> uint64(11))
-    s[1] = s[2] + (s[2] << uint64(3))
-    s[2] = ((s[2] << uint64(24)) | (s[2] >> uint64(40))) + out
-    return out
+def _step(a, b, c, count):  # type: ignore[no-untyped-def]
+    """One step of SFC64: the state after it, and its word."""
+    word = a + b + count
+    rotated = (c << uint64(24)) | (c >> uint64(40))
+    return b ^ (b >> uint64(11)), c + (c << uint64(3)), rotated + word, count + uint64(1), word
 
 
 @njit(**EXACT_INNER)
-def open_stream(state, key, node, turn, call, purpose):  # type: ignore[no-untyped-def]
-    """Fill `state` (4 words) from the stream's name; `key` is two words made from the seed."""
-    for lane in range(3):
-        h = _mix(key[0] ^ (uint64(0x9E3779B97F4A7C15) * uint64(lane + 1)))
-        h = _mix(h ^ key[1])
-        h = _mix(h + uint64(0xD1342543DE82EF95) * uint64(node + 1))
-        h = _mix(h ^ (uint64(turn) + uint64(0x2545F4914F6CDD1D)))
-        state[lane] = _mix(h + (uint64(call) << uint64(8)) + purpose)
-    state[3] = uint64(1)
+def next_word(s):  # type: ignore[no-untyped-def]
+    """The next word of the stream."""
+    s[0], s[1], s[2], s[3], word = _step(s[0], s[1], s[2], s[3])
+    return word
+
+
+@njit(**EXACT_INNER)
+def lanes_of(key):  # type: ignore[no-untyped-def]
+    """What all streams begin with: three words of `key`, two words made from the seed."""
+    return (
+        _mix(_mix(key[0] ^ uint64(0x9E3779B97F4A7C15)) ^ key[1]),
+        _mix(_mix(key[0] ^ (uint64(0x9E3779B97F4A7C15) * uint64(2))) ^ key[1]),
+        _mix(_mix(key[0] ^ (uint64(0x9E3779B97F4A7C15) * uint64(3))) ^ key[1]),
+    )
+
+
+@njit(**EXACT_INNER)
+def _named(h, node, turn, call, purpose):  # type: ignore[no-untyped-def]
+    h = _mix(h + uint64(0xD1342543DE82EF95) * uint64(node + 1))
+    h = _mix(h ^ (uint64(turn) + uint64(0x2545F4914F6CDD1D)))
+    return _mix(h + (uint64(call) << uint64(8)) + purpose)
+
+
+@njit(**EXACT_INNER)
+def open_stream(state, lanes, node, turn, call, purpose):  # type: ignore[no-untyped-def]
+    """Fill `state` (4 words) from the stream's name, and step over the first 12 words; all in
+    registers."""
+    a = _named(lanes[0], node, turn, call, purpose)
+    b = _named(lanes[1], node, turn, call, purpose)
+    c = _named(lanes[2], node, turn, call, purpose)
+    count = uint64(1)
     for _ in range(12):
-        next_word(state)
+        a, b, c, count, _word = _step(a, b, c, count)
+    state[0], state[1], state[2], state[3] = a, b, c, count
 
 
 @njit(**EXACT_INNER)
@@ -156,10 +176,10 @@ def release_normal(  # type: ignore[no-untyped-def]
 ):
     """out = factor * core + offset + std * normal, row by row: one pass over the memory. offset may
     have no rows."""
-    state = np.empty(4, np.uint64)
+    state, lanes = np.empty(4, np.uint64), lanes_of(key)
     for i in range(first, last):
         row, mine, f, s = out[i], core[i], factor[i], std[i]
-        open_stream(state, key, nodes[i], turn, call, NORMAL)
+        open_stream(state, lanes, nodes[i], turn, call, NORMAL)
         fill_normal(state, row)
         if offset.shape[0] > 0:
             add = offset[i]
@@ -176,12 +196,12 @@ def edge_normals(  # type: ignore[no-untyped-def]
 ):
     """out[i] = sum over the edges of row i of sign * (the edge's normals);
     both ends draw the same stream."""
-    state, row = np.empty(4, np.uint64), np.empty(out.shape[1])
+    state, row, lanes = np.empty(4, np.uint64), np.empty(out.shape[1]), lanes_of(key)
     for i in range(first, last):
         total = out[i]
         total[:] = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            open_stream(state, key, edges[k], turn, call, EDGE)
+            open_stream(state, lanes, edges[k], turn, call, EDGE)
             fill_normal(state, row)
             for j in range(row.shape[0]):
                 total[j] += signs[k] * row[j]
@@ -192,12 +212,12 @@ def edge_words(  # type: ignore[no-untyped-def]
     first, last, key, indptr, edges, signs, turn, call, out
 ):
     """out[i] = sum modulo 2^64 over the edges of row i of sign * (the edge's words)."""
-    state = np.empty(4, np.uint64)
+    state, lanes = np.empty(4, np.uint64), lanes_of(key)
     for i in range(first, last):
         total = out[i]
         total[:] = uint64(0)
         for k in range(indptr[i], indptr[i + 1]):
-            open_stream(state, key, edges[k], turn, call, MASK)
+            open_stream(state, lanes, edges[k], turn, call, MASK)
             for j in range(total.shape[0]):
                 word = next_word(state)
                 total[j] += word if signs[k] > 0 else uint64(0) - word
@@ -207,15 +227,15 @@ def edge_words(  # type: ignore[no-untyped-def]
 def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[no-untyped-def]
     """Rows with density proportional to exp(-rate |e|):
     a uniform direction times a Gamma(d, 1/rate) length."""
-    state = np.empty(4, np.uint64)
+    state, lanes = np.empty(4, np.uint64), lanes_of(key)
     for i in range(first, last):
         row = out[i]
-        open_stream(state, key, nodes[i], turn, call, DIRECTION)
+        open_stream(state, lanes, nodes[i], turn, call, DIRECTION)
         fill_normal(state, row)
         square = 0.0
         for j in range(row.shape[0]):
             square += row[j] * row[j]
-        open_stream(state, key, nodes[i], turn, call, RADIUS)
+        open_stream(state, lanes, nodes[i], turn, call, RADIUS)
         scale = gamma(state, float(row.shape[0])) / (rate[i] * math.sqrt(square))
         for j in range(row.shape[0]):
             row[j] *= scale
@@ -228,9 +248,9 @@ def poisson_records(  # type: ignore[no-untyped-def]
     """Each record of node i enters with probability rates[i], independently: their numbers go to
     records[indptr[i] : indptr[i + 1]]. With `records` empty they are only counted, into
     indptr[i + 1]: the same stream twice."""
-    state, write = np.empty(4, np.uint64), records.shape[0] > 0
+    state, lanes, write = np.empty(4, np.uint64), lanes_of(key), records.shape[0] > 0
     for i in range(first, last):
-        open_stream(state, key, nodes[i], turn, call, RECORDS)
+        open_stream(state, lanes, nodes[i], turn, call, RECORDS)
         found, at = 0, -1.0
         log_miss = math.log1p(-rates[i]) if rates[i] < 1.0 else -math.inf
         while True:
@@ -250,7 +270,7 @@ def one_record(  # type: ignore[no-untyped-def]
     first, last, key, nodes, turn, call, sizes, records
 ):
     """Exactly one record of each node, uniformly, into records (b,), as Liu et al. (2022) do."""
-    state = np.empty(4, np.uint64)
+    state, lanes = np.empty(4, np.uint64), lanes_of(key)
     for i in range(first, last):
-        open_stream(state, key, nodes[i], turn, call, RECORDS)
+        open_stream(state, lanes, nodes[i], turn, call, RECORDS)
         records[i] = min(int(uniform(state) * sizes[i]), sizes[i] - 1)

@@ -16,11 +16,13 @@ from numba.extending import overload
 
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda.problem.kernels.rows import (
+    LOGISTIC,
     accumulator,
     add,
     add_records,
     dot,
     flush,
+    logistic_slope,
     slope_of,
     softmax_minus_label,
     weight_at,
@@ -62,6 +64,12 @@ def held(total: int) -> int:
 
 
 @njit(**FAST_INNER)
+def tame(slope: float) -> float:
+    """The slope, or 0 if it is too steep."""
+    return slope if abs(slope) <= STEEPEST else 0.0
+
+
+@njit(**FAST_INNER)
 def slope_at(
     labels: Any,
     weights: Any,
@@ -74,12 +82,39 @@ def slope_at(
 ) -> float:
     """The number whose product with x_j is the (clipped) loss gradient of record j, times the
     record's weight, for a loss of one score."""
-    c = slope_of(code, numbers, score, labels[j])
-    if not abs(c) <= STEEPEST:
-        c = 0.0
+    c = tame(slope_of(code, numbers, score, labels[j]))
     if clip < math.inf:
         c *= shrink(abs(c), norms[j], clip)
     return c * weight_at(weights, j)  # at most 1: it lengthens nothing
+
+
+@njit(**FAST_INNER)
+def slopes_at(
+    labels: Any,
+    weights: Any,
+    norms: Any,
+    at: Any,
+    count: int,
+    code: int,
+    numbers: Any,
+    clip: float,
+    slopes: Any,
+) -> None:
+    """slopes[e], the score of record at[e], becomes its `slope_at`, for e = 0 .. count - 1; a plain
+    loop for each choice, so that no record waits for one."""
+    if code == LOGISTIC:
+        for e in range(count):
+            slopes[e] = logistic_slope(slopes[e], labels[at[e]])
+    else:
+        for e in range(count):
+            slopes[e] = slope_of(code, numbers, slopes[e], labels[at[e]])
+    for e in range(count):
+        slopes[e] = tame(slopes[e])
+    if clip < math.inf:
+        for e in range(count):
+            slopes[e] *= shrink(abs(slopes[e]), norms[at[e]], clip)
+    for e in range(count):
+        slopes[e] *= weight_at(weights, at[e])
 
 
 @njit(**FAST_INNER, inline="always")
@@ -116,8 +151,7 @@ def add_binary(
         for e in range(count):
             at[e] = base + records[begin + e] if listed else begin + e
             slopes[e] = dot(rows, at[e], w, 0, p)
-        for e in range(count):
-            slopes[e] = slope_at(labels, weights, norms, at[e], slopes[e], code, numbers, clip)
+        slopes_at(labels, weights, norms, at, count, code, numbers, clip, slopes)
         add_records(rows, at, count, slopes, part)
         begin += count
         if begin < last and (begin - first) & (SINGLES - 1) == 0:
@@ -211,16 +245,15 @@ def gradients(
     row.
     """
     d, adds = w.shape[1], owner.shape[0] > 0
-    scratch, spare = np.empty(d), np.empty(d, w.dtype)
+    # The same few arrays for every task: to count references would cost more than to copy
+    total, spare = np.empty(d), np.empty(d, w.dtype)
+    part = accumulator(rows, w, classes, spare, total)
     at, slopes = np.empty(SINGLES, np.int64), np.empty(SINGLES if classes is None else classes)
     for t in range(begin, end):
         k = owner[t] if adds else t
         alone = task_start[k + 1] - task_start[k] == 1
-        total = scratch if alone else partial[t if adds else task_start[k]]
         if adds:
-            # So few float32 gradients are added up in the result itself
-            few = single and alone and last[t] - first[t] <= SINGLES
-            part = accumulator(rows, w, classes, out[k] if few else spare, total)
+            few = single and last[t] - first[t] <= SINGLES  # one float32 sum is all
             part[:] = 0.0
             if single and not few:
                 total[:] = 0.0
@@ -259,18 +292,24 @@ def gradients(
                     slopes,
                     total,
                 )
-            if few:
-                if factor[k] == 1.0 and l1 == 0.0 and l2 == 0.0:
-                    continue  # finished as it stands
-                for a in range(d):
-                    total[a] = out[k, a]
-            else:
+            if not few:
                 flush(part, total)
+            elif alone and factor[k] == 1.0 and l1 == 0.0 and l2 == 0.0:
+                for a in range(d):
+                    out[k, a] = part[a]
+                continue
+            else:
+                for a in range(d):
+                    total[a] = part[a]
             if not alone:
+                for a in range(d):
+                    partial[t, a] = total[a]
                 continue
         elif alone:
             continue
         else:
+            for a in range(d):
+                total[a] = partial[task_start[k], a]
             for other in range(task_start[k] + 1, task_start[k + 1]):
                 for a in range(d):
                     total[a] += partial[other, a]

@@ -111,12 +111,18 @@ def parameter_slope(code: int, numbers: Any, s: float, y: float) -> float:
 
 
 @njit(**FAST_INNER)
+def logistic_slope(s: float, y: float) -> float:
+    """`slope_of` the logistic loss."""
+    return -y / (1.0 + math.exp(y * s))
+
+
+@njit(**FAST_INNER)
 def slope_of(code: int, numbers: Any, s: float, y: float) -> float:
     """d loss / d s at score s and label y; `numbers` holds the loss's parameter h and 1 + h, or its
     several parameters, or its table. It is None for a loss without parameters: then what only the
     others need is not compiled."""
     if code == LOGISTIC:
-        return -y / (1.0 + math.exp(y * s))
+        return logistic_slope(s, y)
     if code == HINGE:
         return -y if y * s < 1.0 else 0.0
     if code == SQUARED:
