@@ -613,6 +613,15 @@ class Algorithm(ABC):
         return False
 
     @property
+    def repeats_releases(self) -> bool:
+        """Whether, with these settings, every round makes the releases of the first over again.
+
+        Their noise is then worked out from two rounds instead of all. A claim that is not true
+        ends the run at the first release that differs: nothing is drawn that was not reserved.
+        """
+        return False
+
+    @property
     def uses_start(self) -> bool:
         """Whether a given starting model matters; else the method begins at its own."""
         return True

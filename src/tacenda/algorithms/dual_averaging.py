@@ -177,6 +177,10 @@ class DPDDA(Algorithm):
         return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
 
     @property
+    def repeats_releases(self) -> bool:
+        return True  # of gradients as they are, whatever the step
+
+    @property
     def shared_noise(self) -> float | None:
         return float(self.correlation) if self.noise == "correlated" else None
 

@@ -111,6 +111,10 @@ class GossipGD(Algorithm):
         return GossipState(x)
 
     @property
+    def repeats_releases(self) -> bool:
+        return True  # of gradients as they are, whatever the step
+
+    @property
     def shared_noise(self) -> float | None:
         return float(self.correlation) if self.noise == "correlated" else None
 

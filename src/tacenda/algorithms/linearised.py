@@ -276,6 +276,10 @@ class IPADMM(Algorithm):
             s, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps, None
         )
 
+    @property
+    def repeats_releases(self) -> bool:
+        return all(isinstance(value, (int, float)) for value in (self.penalty, self.proximal))
+
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:

@@ -194,8 +194,11 @@ class SharedStore:
         centre: Array,
         start: Array,
         tolerance: float,
+        remember: bool = False,
     ) -> Array:
-        return self._own_records().argmin(nodes, linear, quadratic, centre, start, tolerance)
+        return self._own_records().argmin(
+            nodes, linear, quadratic, centre, start, tolerance, remember
+        )
 
     def argmin_around(
         self, nodes: Array, anchor: Array, convexity: Array, tolerance: float

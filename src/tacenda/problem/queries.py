@@ -69,6 +69,7 @@ class Kernels(Protocol):
         centre: Array,
         start: Array,
         tolerance: float,
+        remember: bool = False,
     ) -> Array: ...
 
     def argmin_around(
@@ -114,7 +115,9 @@ class Answers(Protocol):
 
 class Queries:
     """Answers from the records of the nodes at positions `nodes` (b,); at (b,): their places in
-    the store, the same by default, where it holds the records of some nodes only."""
+    the store, the same by default, where it holds the records of some nodes only. remembers:
+    whether the solver may go on from exact minimisers of earlier rounds, which are private unless
+    all of the run's releases are exact."""
 
     def __init__(
         self,
@@ -125,6 +128,7 @@ class Queries:
         noise: NoiseSource,
         *,
         at: Array | None = None,
+        remembers: bool = False,
     ) -> None:
         self._store, self._counts, self._nodes = store, counts[nodes], nodes
         # Mapped records have places of their own too; the store prepares itself for what stays
@@ -132,7 +136,7 @@ class Queries:
         self.facts, self._noise = facts, noise
         self._counts_are_public = bool(np.all(self._counts == facts.sizes))
         self._divisors: dict[int, Array] = {}
-        self._map = b""
+        self._map, self._remembers = b"", remembers
 
     def gradient(
         self, w: Array, turn: int, call: int, batch_size: int | None, one: bool, regularised: bool
@@ -301,13 +305,14 @@ class Queries:
         q = np.ascontiguousarray(np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1)))
         far = np.flatnonzero(~facts.argmin_is_near(q, linear, centre))
         tolerance = facts.tolerance * (1 - facts.ROUNDING_SHARE)
+        how = (tolerance, self._remembers)
         if len(far) == 0:
-            return self._store.argmin(self._at, linear, q, centre, centre, tolerance), None
+            return self._store.argmin(self._at, linear, q, centre, centre, *how), None
         near, weights = np.setdiff1d(np.arange(len(q)), far), facts.argmin_weights(q)
         core, offset = np.empty((len(q), facts.dim)), np.zeros((len(q), facts.dim))
         if len(near):
             core[near] = self._store.argmin(
-                self._at[near], linear[near], q[near], centre[near], centre[near], tolerance
+                self._at[near], linear[near], q[near], centre[near], centre[near], *how
             )
         offset[far] = _anchor(linear[far], q[far], centre[far], weights[far])
         core[far] = self._store.argmin_around(

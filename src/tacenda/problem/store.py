@@ -553,13 +553,15 @@ class Store:
         centre: Array,
         start: Array,
         tolerance: float,
+        remember: bool = False,
     ) -> Array:
         """argmin_w f_i(w) + linear_k.w + quadratic_k |w - centre_k|^2 for each row, to gradient
-        norm <= tolerance."""
+        norm <= tolerance. remember: start where the node's last call ended, if there was one; only
+        without privacy (`solver.local`)."""
         from tacenda.problem.solver import local as solver
 
         nodes, start = self._checked(nodes, start)
-        return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance)
+        return solver.argmin(self, nodes, linear, quadratic, centre, start, tolerance, remember)
 
     def argmin_around(
         self, nodes: Ints, anchor: Array, convexity: Array, tolerance: float
@@ -586,11 +588,11 @@ class Store:
         run is bit-identical.
 
         The points are `start` rows of earlier calls, so nothing here is more private than the run's
-        own state.
+        own state; what calls with `remember` leave is there only where nothing is private.
         """
         if self._chords is None:
             return {"anchors": np.zeros((0, self.dim)), "ridges": np.zeros(0)}
-        return {"anchors": self._chords.anchors.copy(), "ridges": self._chords.ridges.copy()}
+        return dict(self._chords.state())
 
     def restore_solver_state(self, state: dict[str, Floats]) -> None:
         """Rebuild the cache from `solver_state`; an empty state forgets it."""
@@ -598,7 +600,7 @@ class Store:
 
         self._chords = None
         if len(state["ridges"]):
-            self._chords = solver.restored(self, state["anchors"], state["ridges"])
+            self._chords = solver.restored(self, state)
 
     def margins(self, nodes: Ints, w: Array) -> tuple[Array, Array, Ints]:
         """Scores (M, K) of all records of the nodes at their own rows of w, their labels (M,), and

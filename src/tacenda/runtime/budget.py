@@ -152,7 +152,21 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
     host = blank_host(spec, positions, notebook)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
+        if turn == 2 and _goes_on_alike(spec, notebook):
+            (site, count) = notebook.sites[0]
+            return [(site, count // 2 * spec.rounds)]
     return notebook.sites
+
+
+def _goes_on_alike(spec: RunSpec, notebook: Notebook) -> bool:
+    """Whether all rounds make the releases of the first two, which are all one site."""
+    weights = notebook.weights
+    return (
+        spec.algorithm.repeats_releases
+        and len(notebook.sites) == 1
+        and notebook.sites[0][1] % 2 == 0
+        and bool((weights == weights[0]).all())
+    )
 
 
 def releases_by_round(spec: RunSpec) -> tuple[int, ...]:

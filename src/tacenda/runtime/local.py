@@ -86,7 +86,7 @@ class LocalHosts:
             at = np.arange(len(part)) if several else part  # places in the store
             grid = None if plan is None else plan.grid
             queries = (
-                Queries(*own, at=at)
+                Queries(*own, at=at, remembers=spec.privacy is None)
                 if grid is None
                 else LatticeQueries(*own, grid, common=True, at=at)
             )

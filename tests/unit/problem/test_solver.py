@@ -3,11 +3,14 @@ whatever the blocks and the history."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+import tacenda as tc
 from tacenda.errors import InputError, StateError, TacendaError, UnsupportedError
 from tacenda.problem import losses
 from tacenda.problem.facts import Facts
@@ -81,24 +84,32 @@ def test_squared_loss_has_a_closed_form():
         np.testing.assert_allclose(w[i], want, atol=1e-9)
 
 
+@pytest.mark.parametrize("remember", [False, True], ids=["afresh", "remembered"])
 @pytest.mark.parametrize("loss", ["logistic", "smoothed-hinge", "multinomial"])
-def test_a_node_does_not_depend_on_its_block(loss):
+def test_a_node_does_not_depend_on_its_block(loss, remember):
     together, apart = make(loss), make(loss)
     linear, quadratic, centre = terms(together)
     a = b = np.zeros_like(linear)
     for turn in range(6):
         q = quadratic * 1.1**turn
-        a = together.store.argmin(np.arange(N), linear, q, centre + a, a, 1e-8)
+        a = together.store.argmin(np.arange(N), linear, q, centre + a, a, 1e-8, remember)
         b_new = np.empty_like(b)
         for block in ([2], [1, 0]):
             b_new[block] = apart.store.argmin(
-                np.array(block), linear[block], q[block], centre[block] + b[block], b[block], 1e-8
+                np.array(block),
+                linear[block],
+                q[block],
+                centre[block] + b[block],
+                b[block],
+                1e-8,
+                remember,
             )
         b = b_new
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_restored_cache_continues_bit_for_bit():
+@pytest.mark.parametrize("remember", [False, True], ids=["afresh", "remembered"])
+def test_a_restored_cache_continues_bit_for_bit(remember):
     problem = make("logistic")
     linear, quadratic, centre = terms(problem)
     w = np.zeros_like(linear)
@@ -106,21 +117,25 @@ def test_a_restored_cache_continues_bit_for_bit():
     def turns(target, w, first, last):
         for turn in range(first, last):
             w = target.store.argmin(
-                np.arange(N), linear, quadratic, centre + 0.3 * turn * w, w, 1e-8
+                np.arange(N), linear, quadratic, centre + 0.3 * turn * w, w, 1e-8, remember
             )
         return w
 
     middle = turns(problem, w, 0, 4)
     state = {name: part.copy() for name, part in problem.store.solver_state().items()}
-    assert (state["ridges"] > 0).any()
+    assert (state["ridges"] > 0).any() and ("memory" in state) == remember
     end = turns(problem, middle, 4, 8)
     resumed = make("logistic")
     resumed.store.restore_solver_state(state)
     np.testing.assert_array_equal(turns(resumed, middle, 4, 8), end)
     resumed.store.restore_solver_state({"anchors": np.zeros((0, P)), "ridges": np.zeros(0)})
     assert len(resumed.store.solver_state()["ridges"]) == 0
-    with pytest.raises(StateError, match="must hold 3 nodes"):
-        resumed.store.restore_solver_state({"anchors": np.zeros((2, P)), "ridges": np.zeros(2)})
+    for wrong in (
+        {"anchors": np.zeros((2, P)), "ridges": np.zeros(2)},
+        state | {"memory": np.zeros((N, 4, P + 1)), "known": np.ones(N)},
+    ):
+        with pytest.raises(StateError, match="must hold 3 nodes of dimension 5, and its '.*' has"):
+            resumed.store.restore_solver_state(wrong)
 
 
 def test_cache_anchors_are_starts_of_calls():
@@ -136,6 +151,77 @@ def test_cache_anchors_are_starts_of_calls():
         state = problem.store.solver_state()
         for i in np.flatnonzero(state["ridges"] >= 0):
             assert any((state["anchors"][i] == start[i]).all() for start in starts)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "smoothed-hinge", "huber", "squared"])
+def test_remembered_ends_are_as_good_and_cost_fewer_passes(loss):
+    """Terms that move a little from call to call, as in ADMM: every answer is within the tolerance
+    by a gradient computed apart; a call never answers without a look at the records, nor where the
+    terms jump."""
+    apart, problems = make(loss), (make(loss), make(loss))
+    linear, quadratic, centre = terms(apart)
+    reads = [[], []]
+    for turn in range(30):
+        moved = linear * (1 + 0.5**turn + (5.0 if turn == 20 else 0.0))
+        for k, problem in enumerate(problems):
+            store = problem.store
+            store.reads[:] = 0.0
+            w = store.argmin(np.arange(N), moved, quadratic, centre, centre, 1e-9, k == 1)
+            reads[k].append(store.reads[0] / sum(SIZES))
+            rest = gradient_at(apart, w, moved, quadratic, centre)
+            assert np.linalg.norm(rest, axis=1).max() <= 1.01e-9
+    fresh, remembered = np.array(reads)
+    assert remembered.min() >= 1.0  # the last one as well, whose terms are those before to 1e-9
+    assert remembered[1:].sum() <= 0.75 * fresh[1:].sum()
+
+
+def test_asked_the_same_again_it_reads_once_and_stays():
+    problem = make("logistic")
+    linear, quadratic, centre = terms(problem)
+
+    def ask():
+        return problem.store.argmin(np.arange(N), linear, quadratic, centre, centre, 1e-8, True)
+
+    first = ask()
+    problem.store.reads[:] = 0.0
+    np.testing.assert_array_equal(ask(), first)
+    assert problem.store.reads[0] == sum(SIZES)
+
+
+def test_only_runs_without_privacy_remember():
+    """The end of a call is an exact function of the records, and checkpoints hold what the solver
+    keeps: under a budget that is where it started, public points."""
+    problem, ring = make("logistic"), tc.graph.ring(N)
+    algorithm = tc.algorithms.DVP(penalty=0.5)
+    tc.simulate(problem, ring, algorithm, 3)
+    assert {"memory", "known"} <= set(problem.store.solver_state())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the budget, which is of no interest here
+        tc.simulate(problem, ring, algorithm, 3, tc.Privacy(epsilon=10.0), 0)
+    assert (problem.store.solver_state()["ridges"] > 0).any()
+    assert set(problem.store.solver_state()) == {"anchors", "ridges"}
+    assert not problem.store.chords().memory.any()
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 7, 130])
+def test_kept_inverses_are_those_of_the_hessian(p, sparse):
+    """Of every remainder of features and records; 600 records are more than are taken at once."""
+    rng = np.random.default_rng(p)
+    shards = []
+    for m in (1, 600):
+        x = rng.normal(size=(m, p))
+        x /= 1.001 * np.linalg.norm(x, axis=1, keepdims=True)
+        shards.append((sp.csr_matrix(x) if sparse else x, rng.choice([-1, 1], m)))
+    problem = Problem(shards, loss_scale=1.3, strength=0.01, classes=(-1, 1))
+    anchors, ridges = rng.normal(size=(2, p)), np.array([0.3, 0.02])
+    problem.store.restore_solver_state({"anchors": anchors, "ridges": ridges})
+    for i, (x, _) in enumerate(shards):
+        x = x.toarray() if sparse else x
+        share = 1 / (1 + np.exp(-(x @ anchors[i])))
+        curved = 1.3 / len(x) * (x.T * (share * (1 - share))) @ x
+        wanted = np.linalg.inv(curved + ridges[i] * np.eye(p))
+        np.testing.assert_allclose(problem.store.chords().inverses[i], wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "smoothed-hinge", "huber"])

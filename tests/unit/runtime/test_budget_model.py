@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacenda as tc
-from tacenda.errors import InputError, LeakError, UnsupportedError
+from tacenda.errors import BudgetError, InputError, LeakError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.judge import judge
 from tacenda.problem.constants import Constants
@@ -123,6 +123,63 @@ def test_what_a_rehearsal_notes() -> None:
     spread = spec(A.DPDDA(), tc.Privacy(1.0, spread=[1.0, 2.0, 2.0, 3.0]))
     weights = [(s.weight, count) for s, count in rehearse(spread, np.arange(5))]
     assert weights == [(0.5, 1), (1.0, 2), (1.5, 1)]
+
+
+REPEATING = [
+    A.IPADMM(inner_steps=2, penalty=0.2),
+    A.IPADMM(inner_steps=1, batch_size=5),
+    A.DPDDA(batch_size=1),
+    A.DPDDA(sampling="one", batch_size=1),
+    A.DPDDA(weights="linear"),
+    A.GossipGD(noise="independent", step_size=tc.schedules.power(1.0, -0.5)),
+    A.GossipGD(correlation=3.0),
+]
+
+
+def test_who_says_that_all_rounds_are_alike() -> None:
+    said = {type(a) for a in [*REPEATING, *EVERY] if a.repeats_releases}
+    assert said == {A.IPADMM, A.DPDDA, A.GossipGD}
+    for varying in (tc.schedules.power(0.1, 1.0), tc.schedules.Constant(0.1)):
+        assert not A.IPADMM(penalty=varying).repeats_releases
+        assert not A.IPADMM(proximal=varying).repeats_releases
+    assert not A.IPADMM(proximal="theory").repeats_releases
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7])
+@pytest.mark.parametrize("spread", ["uniform", "schedule"])
+@pytest.mark.parametrize("algorithm", REPEATING, ids=lambda a: a.name)
+def test_two_rounds_tell_of_all_where_they_are_alike(
+    algorithm: Any, spread: str, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_ = tc.Privacy(1.0, 1e-5, spread=SPREADS[2] if spread == "schedule" else spread)
+    run = spec(algorithm, given_, rounds=rounds)
+    played = []
+    step = budget.Host.step
+    monkeypatch.setattr(budget.Host, "step", lambda h, t: (played.append(t), step(h, t))[1])
+    short = rehearse(run, np.arange(5))
+    assert len(played) == (min(2, rounds) if spread == "uniform" else rounds)
+    monkeypatch.setattr(type(algorithm), "repeats_releases", False)
+    whole = rehearse(run, np.arange(5))
+    assert [count for _, count in short] == [count for _, count in whole]
+    assert all(budget._alike(a, b) for (a, _), (b, _) in zip(short, whole, strict=True))
+    assert [site.turn for site, _ in short] == [site.turn for site, _ in whole]
+
+
+def test_a_run_whose_rounds_are_not_alike_after_all_draws_nothing_unreserved() -> None:
+    class Growing(A.IPADMM):
+        def step(self, s: Any, node: Any) -> Any:
+            return super().step(s, node) if node.turn < 3 else self.all_records(s, node)
+
+        def all_records(self, s: Any, node: Any) -> Any:
+            w = node.release(node.gradient(s.w))
+            return type(s)(w, w, s.dual, s.heard)
+
+    algorithm = Growing(inner_steps=1, batch_size=5)
+    assert algorithm.repeats_releases
+    x = np.eye(4)[np.arange(40) % 4] * 0.5
+    data = tc.Problem([(x, np.arange(40) % 2)] * 3, classes=(0, 1))
+    with pytest.raises(BudgetError, match="Release 3 .* nothing was drawn"):
+        tc.simulate(data, tc.graph.ring(3), algorithm, 4, tc.Privacy(1.0, 1e-5), 0, progress=False)
 
 
 def test_a_notebook_takes_nothing_but_bounded_values() -> None:

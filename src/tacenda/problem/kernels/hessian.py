@@ -16,29 +16,48 @@ from tacenda.problem.kernels.rows import add, curvature_of, dot, softmax_minus_l
 
 def add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
     """Lower triangle of out += sum_j weights[j - first] x_j x_j^T over the records first ..
-    last - 1."""
+    last - 1; weights of at least 0."""
     raise TypeError("add_outer is only for compiled code.")
+
+
+@njit(**FAST_INNER)
+def products(left: Any, right: Any, count: int, out: Any) -> None:
+    """out (2, 4) = the products of the rows of left (2, n) and right (4, n), up to `count`."""
+    a, b, c, d, e, f = left[0], left[1], right[0], right[1], right[2], right[3]
+    s, t, u, v = 0.0, 0.0, 0.0, 0.0
+    w, x, y, z = 0.0, 0.0, 0.0, 0.0
+    for j in range(count):
+        s += a[j] * c[j]
+        t += a[j] * d[j]
+        u += a[j] * e[j]
+        v += a[j] * f[j]
+        w += b[j] * c[j]
+        x += b[j] * d[j]
+        y += b[j] * e[j]
+        z += b[j] * f[j]
+    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = s, t, u, v
+    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = w, x, y, z
 
 
 @overload(add_outer, jit_options=FAST_BODY)
 def _add_outer(rows: Any, weights: Any, first: int, last: int, out: Any) -> Any:
     def dense(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
-        p, j = out.shape[0], first
-        while j < last:  # four records at a time: the matrix is read and written a quarter as often
-            stop = min(last - 1, j + 3)
-            x0 = rows[j]
-            x1 = rows[min(j + 1, stop)]
-            x2 = rows[min(j + 2, stop)]
-            x3 = rows[min(j + 3, stop)]
-            c0 = weights[j - first]
-            c1 = weights[j + 1 - first] if j + 1 < last else 0.0
-            c2 = weights[j + 2 - first] if j + 2 < last else 0.0
-            c3 = weights[j + 3 - first] if j + 3 < last else 0.0
-            for a in range(p):
-                f0, f1, f2, f3, line = c0 * x0[a], c1 * x1[a], c2 * x2[a], c3 * x3[a], out[a]
-                for b in range(a + 1):
-                    line[b] += f0 * x0[b] + f1 * x1[b] + f2 * x2[b] + f3 * x3[b]
-            j += 4
+        # Some records at a time, turned and times the root of their weight: then every entry is a
+        # product of two long rows, and 2 x 4 of these go through them together.
+        p, most = out.shape[0], max(32, min(256, (1 << 15) // out.shape[0]))
+        turned, tile = np.zeros((p + 3, most + 8)), np.empty((2, 4))
+        for begin in range(first, last, most):
+            count = min(most, last - begin)
+            for j in range(count):
+                x, root = rows[begin + j], math.sqrt(weights[begin + j - first])
+                for a in range(p):
+                    turned[a, j] = root * x[a]
+            for a in range(0, p, 2):
+                for b in range(0, a + 2, 4):
+                    products(turned[a : a + 2], turned[b : b + 4], count, tile)
+                    for i in range(min(2, p - a)):
+                        for k in range(min(4, a + i + 1 - b)):
+                            out[a + i, b + k] += tile[i, k]
 
     def sparse(rows: Any, weights: Any, first: int, last: int, out: Any) -> None:
         data, indices, indptr = rows
@@ -131,19 +150,19 @@ def inverse_hessian(
     curvatures(rows, labels, first, last, w, None, code, numbers, curves)
     for j in range(first, last):
         curves[j - first, 0] *= weight_at(weights, j)
-    lower, inverse = np.zeros((p, p)), np.zeros((p, p))
+    lower, inverse = np.zeros((p, p)), np.zeros((p + 3, p))
     add_outer(rows, factor * curves[:, 0], first, last, lower)
     for a in range(p):
         lower[a, a] += ridge
     if not cholesky(lower) or not invert_lower(lower, inverse):
         return False
-    lower[:] = 0.0  # from here on the inverse: L^-T L^-1, one row of L^-1 after the other
-    for k in range(p):
-        row = inverse[k]
-        for a in range(k + 1):
-            f, line = row[a], lower[a]
+    lower[:] = 0.0  # from here on the inverse: L^-T L^-1, four rows of L^-1 at a time
+    for k in range(0, p, 4):
+        r, s, t, u = inverse[k], inverse[k + 1], inverse[k + 2], inverse[k + 3]
+        for a in range(min(k + 4, p)):
+            line = lower[a]
             for b in range(a + 1):
-                line[b] += f * row[b]
+                line[b] += r[a] * r[b] + s[a] * s[b] + t[a] * t[b] + u[a] * u[b]
     for a in range(p):
         for b in range(a + 1):
             out[a, b] = out[b, a] = lower[a, b]
@@ -154,20 +173,20 @@ def inverse_hessian(
 def cholesky(matrix: Any) -> bool:
     """Replace the lower triangle of `matrix` by its Cholesky factor;
     False if a pivot is not positive."""
-    for i in range(matrix.shape[0]):
-        line = matrix[i]
-        for j in range(i + 1):
-            other, total = matrix[j], line[j]
-            part = 0.0
-            for k in range(j):
-                part += line[k] * other[k]
-            total -= part
-            if j < i:
-                line[j] = total / other[j]
-            elif total > 0.0:
-                line[j] = math.sqrt(total)
-            else:
-                return False
+    for k in range(matrix.shape[0]):
+        line = matrix[k]
+        part = 0.0
+        for j in range(k):
+            part += line[j] * line[j]
+        pivot = line[k] - part
+        if not pivot > 0.0:
+            return False
+        line[k] = math.sqrt(pivot)
+        for i in range(k + 1, matrix.shape[0]):
+            below, part = matrix[i], 0.0
+            for j in range(k):
+                part += below[j] * line[j]
+            below[k] = (below[k] - part) / line[k]
     return True
 
 

@@ -6,7 +6,8 @@ first; a trial is accepted if it halves the gradient norm, or if the slope g.p i
 there (then a convex function has fallen); else t goes to the secant's zero. That needs no function
 values, whose rounding would end the search long before 1e-8.
 
-M is a cached inverse Hessian (`chord`) or a few conjugate-gradient steps (`newton_cg`).
+M is a cached inverse Hessian, corrected by the last step (`chord`), or a few conjugate-gradient
+steps (`newton_cg`).
 """
 
 from __future__ import annotations
@@ -293,6 +294,26 @@ def newton_cg_node(
 
 
 @njit(**FAST_INNER)
+def chord_direction(matrix: Any, g: Any, move: Any, turn: Any, p: Any) -> bool:
+    """p = -B g, B the inverse `matrix` corrected by one BFGS update, so that B turn = move; a pair
+    (move, turn) of no curvature corrects nothing. False if p does not lead down."""
+    d, curved, share = g.shape[0], inner(move, turn), 0.0
+    usable = 1e-300 < curved < math.inf
+    rest = np.empty(d)
+    if usable:
+        share = inner(move, g) / curved
+    for a in range(d):
+        rest[a] = g[a] - share * turn[a]
+    for a in range(d):
+        p[a] = -inner(matrix[a], rest)
+    if usable:
+        share += inner(turn, p) / curved
+        for a in range(d):
+            p[a] -= share * move[a]
+    return inner(p, g) < 0.0
+
+
+@njit(**FAST_INNER)
 def chord_node(
     rows: Any,
     labels: Any,
@@ -312,37 +333,57 @@ def chord_node(
     anchor: Any,
     kept: Any,
     matrix: Any,
+    remember: bool,
+    known: Any,
+    memory: Any,
     passes: Any,
 ) -> float:
     """The chord method for losses of one score: the inverse Hessian is kept between calls while it
-    serves.
+    serves. Each step corrects it by the step before (`chord_direction`).
 
     kept[0] is the ridge r l2 + 2q of the kept inverse `matrix` (d, d), or negative if there is
     none; anchor (d,) the point where it was taken: always the start of a call, so that a checkpoint
     of (anchor, kept) rebuilds it bit for bit. An inverse renewed in the middle of a call serves
     that call only. Where no inverse can be had, w comes back short of the tolerance and is for
     `newton_cg` to finish.
+
+    With `remember`, memory (4, d) holds where the last call ended and the gradient of f_i there,
+    and how far both had moved in that call; known[0] is 0 as long as there was none. The call then
+    starts there: the gradient of the new objective is known without reading a record, and the first
+    step has a correction too. The returned point is always one where this call has read the
+    records.
     """
     d, ridge = w.shape[0], l2 + 2.0 * q
-    g, p = np.empty(d), np.empty(d)
-    norm = full_gradient(
-        rows,
-        labels,
-        weights,
-        first,
-        last,
-        w,
-        linear,
-        q,
-        centre,
-        factor,
-        l2,
-        None,
-        code,
-        numbers,
-        g,
-        passes,
-    )
+    g, p, begun, slope = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    move, turn, norm = np.zeros(d), np.zeros(d), 0.0
+    if remember and known[0] > 0.0:
+        w[:] = memory[0]
+        for a in range(d):
+            g[a] = memory[1, a] + linear[a] + 2.0 * q * (w[a] - centre[a])
+            move[a], turn[a] = memory[2, a], memory[3, a] + 2.0 * q * memory[2, a]
+        norm = math.sqrt(inner(g, g))
+    if not tolerance < norm < math.inf:
+        norm = full_gradient(
+            rows,
+            labels,
+            weights,
+            first,
+            last,
+            w,
+            linear,
+            q,
+            centre,
+            factor,
+            l2,
+            None,
+            code,
+            numbers,
+            g,
+            passes,
+        )
+    begun[:] = w
+    for a in range(d):
+        slope[a] = g[a] - linear[a] - 2.0 * q * (w[a] - centre[a])
     renew, good, steps = not 0.7 * ridge <= kept[0] <= 1.4 * ridge, True, 0
     while norm > tolerance and steps < MAX_STEPS:
         fresh = renew
@@ -354,13 +395,15 @@ def chord_node(
             kept[0] = ridge if good and steps == 0 else -1.0
             if steps == 0:
                 anchor[:] = w
-        for a in range(d):
-            p[a] = -inner(matrix[a], g)
+            move[:] = 0.0
+        good = good and chord_direction(matrix, g, move, turn, p)
         # The Hessian is singular, or too nearly so for single precision
-        if not good or not inner(p, g) < 0.0:
+        if not good:
             kept[0] = -1.0
             break
         before = norm
+        move[:] = w
+        turn[:] = g
         norm = advance(
             rows,
             labels,
@@ -381,6 +424,9 @@ def chord_node(
             numbers,
             passes,
         )
+        for a in range(d):
+            move[a] = w[a] - move[a]
+            turn[a] = g[a] - turn[a]
         steps += 1
         if (norm == before and fresh) or not math.isfinite(norm):
             break
@@ -391,6 +437,13 @@ def chord_node(
             renew = math.log(tolerance / norm) < patience * math.log(share)
     if steps > patience:
         kept[0] = -1.0  # it worked, but slowly: start the next call with a new one
+    if remember and norm < math.inf:
+        for a in range(d):
+            at = g[a] - linear[a] - 2.0 * q * (w[a] - centre[a])
+            if steps > 0:
+                memory[2, a], memory[3, a] = w[a] - begun[a], at - slope[a]
+            memory[0, a], memory[1, a] = w[a], at
+        known[0] = 1.0
     return norm
 
 
@@ -461,11 +514,14 @@ def chord(
     anchors: Any,
     ridges: Any,
     inverses: Any,
+    remember: bool,
+    known: Any,
+    memory: Any,
     reached: Any,
     passes: Any,
 ) -> None:
-    """`chord_node` for the rows begin .. end - 1; anchors (n, d),
-    ridges (n,) and inverses (n, d, d) by node position."""
+    """`chord_node` for the rows begin .. end - 1; anchors (n, d), ridges (n,), inverses (n, d, d),
+    known (n,) and memory (n, 4, d) by node position."""
     for k in range(begin, end):
         i = nodes[k]
         reached[k] = chord_node(
@@ -487,6 +543,9 @@ def chord(
             anchors[i],
             ridges[i : i + 1],
             inverses[i],
+            remember,
+            known[i : i + 1],
+            memory[i],
             passes[k : k + 1],
         )
 

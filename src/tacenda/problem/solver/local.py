@@ -24,17 +24,34 @@ _CACHE_FLOOR = 1 << 26
 
 @dataclass
 class Chords:
-    """Per node: a cached inverse Hessian (d, d),
-    its ridge (negative: none) and the point where it was taken."""
+    """Per node: a cached inverse Hessian (d, d), its ridge (negative: none) and the point where it
+    was taken; where calls remember (`argmin`), also where the last one ended (`chord_node`)."""
 
     anchors: Floats
     ridges: Floats
     inverses: NDArray[np.float32]
+    known: Floats
+    memory: Floats
+    remembers: bool = False
 
     @classmethod
     def empty(cls, n: int, d: int) -> Chords:
-        # Pages of nodes which this process never hosts are never touched.
-        return cls(np.zeros((n, d)), np.full(n, -1.0), np.empty((n, d, d), dtype=np.float32))
+        # Pages of nodes which this process never hosts are never touched, nor those of a memory
+        # that is not used.
+        return cls(
+            np.zeros((n, d)),
+            np.full(n, -1.0),
+            np.empty((n, d, d), dtype=np.float32),
+            np.zeros(n),
+            np.zeros((n, 4, d)),
+        )
+
+    def state(self) -> dict[str, Floats]:
+        """What a checkpoint needs so that a resumed run is bit-identical."""
+        found = {"anchors": self.anchors, "ridges": self.ridges}
+        if self.remembers:
+            found |= {"known": self.known, "memory": self.memory}
+        return {name: rows.copy() for name, rows in found.items()}
 
 
 def uses_chords(store: Store) -> bool:
@@ -71,9 +88,13 @@ def argmin(
     centre: Array,
     start: Array,
     tolerance: float,
+    remember: bool = False,
 ) -> Floats:
     """argmin_w f_i(w) + linear.w + quadratic |w - centre|^2 per row, (b, d) float64, each to
     gradient norm <= tolerance.
+
+    remember: start where the last call ended, and keep its end for the next one. The end is an
+    exact function of the records, and a checkpoint holds it: only for runs without privacy.
     """
     from tacenda.problem.kernels import solver as kernels_solver
 
@@ -94,7 +115,9 @@ def argmin(
     loss = (store.loss.code, store.loss.numbers, tolerance)
     if uses_chords(store):
         chords, patience = store.chords(), max(8, store.dim // 8)
+        chords.remembers = chords.remembers or remember
         cache = (chords.anchors, chords.ridges, chords.inverses)
+        ended = (remember, chords.known, chords.memory)
         in_parts(
             kernels_solver.chord,
             len(nodes),
@@ -108,6 +131,7 @@ def argmin(
             *loss,
             patience,
             *cache,
+            *ended,
             reached,
             passes,
             sizes=store.sizes[nodes],
@@ -160,18 +184,22 @@ def _certainly(
     return anchor + store.argmin_around(nodes, anchor, kappa, tolerance)
 
 
-def restored(store: Store, anchors: Array, ridges: Array) -> Chords:
-    """The cache which a checkpoint describes,
+def restored(store: Store, state: dict[str, Floats]) -> Chords:
+    """The cache which a checkpoint describes (`Chords.state`),
     with every inverse taken again where it was taken before."""
     from tacenda.problem.kernels import solver as kernels_solver
 
     chords = Chords.empty(store.n_nodes, store.dim)
-    if anchors.shape != chords.anchors.shape or ridges.shape != chords.ridges.shape:
-        raise StateError(
-            f"The solver state must hold {store.n_nodes} nodes of dimension {store.dim}, "
-            f"not {anchors.shape}; resume with the problem that wrote it."
-        )
-    chords.anchors[:], chords.ridges[:] = anchors, ridges
+    chords.remembers = "memory" in state
+    for name in chords.state():
+        mine, rows = getattr(chords, name), state.get(name, np.zeros(0))
+        if rows.shape != mine.shape:
+            raise StateError(
+                f"The solver state must hold {store.n_nodes} nodes of dimension {store.dim}, "
+                f"and its {name!r} has the shape {rows.shape} instead of {mine.shape}; "
+                "resume with the problem that wrote it."
+            )
+        mine[:] = rows
     in_parts(
         kernels_solver.rebuild,
         store.n_nodes,
