@@ -14,7 +14,9 @@ graph with `--nodes` nodes, of `--repeat` turns of `--rounds` rounds the quickes
   exchange   one exchange of rows by our network (packing, sending, receiving and checking; no sums)
              beside the same bytes packed and sent by a bare mpi4py program
 
-`--placement` prints rows that cross between ranks, and the seconds of METIS, instead.
+`--placement` prints rows that cross between ranks, and the seconds of METIS, instead. `--memory`
+prints the peak of each process of `tacenda fit` on a CSV of `--records` records, over what it takes
+on one of a thousand.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -50,12 +53,19 @@ def main() -> None:
     options.add_argument("--ranks", type=int, nargs="*", default=[2])
     options.add_argument("--graphs", nargs="*", default=["torus", "regular"], choices=list(GRAPHS))
     options.add_argument("--placement", action="store_true")
+    options.add_argument("--memory", action="store_true")
+    options.add_argument("--records", type=int, default=500_000)
+    options.add_argument("--fit", nargs="*", default=[], help=argparse.SUPPRESS)
     options.add_argument("--as-rank", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.as_rank:
         as_rank(given.graphs[0], given.nodes, given.rounds, given.repeat)
+    elif given.fit:
+        fit(*given.fit)
     elif given.placement:
         placements(given.nodes)
+    elif given.memory:
+        memory(given.records, given.ranks)
     else:
         for graph in given.graphs:
             for count in given.ranks:
@@ -77,14 +87,20 @@ def line(graph: str, count: int, found: dict[str, Any]) -> None:
 
 def launch(graph: str, count: int, given: Any) -> dict[str, Any]:
     """The benchmark on so many ranks."""
+    own = ["--as-rank", "--nodes", str(given.nodes), "--graphs", graph]
+    more = ["--rounds", str(given.rounds), "--repeat", str(given.repeat)]
+    found: dict[str, Any] = json.loads(on_ranks(count, *own, *more)[-1])
+    return found
+
+
+def on_ranks(count: int, *arguments: str) -> list[str]:
+    """What this program prints on so many ranks."""
     here = str(Path(sys.executable).parent)
     mpiexec = shutil.which("mpiexec", path=here) or shutil.which("mpiexec")
     if mpiexec is None:
         raise SystemExit("no mpiexec: pip install 'tacenda[mpi]' mpich")
-    own = [sys.executable, __file__, "--as-rank", "--nodes", str(given.nodes), "--graphs", graph]
-    more = ["--rounds", str(given.rounds), "--repeat", str(given.repeat)]
     done = subprocess.run(
-        [mpiexec, "-n", str(count), *own, *more],
+        [mpiexec, "-n", str(count), sys.executable, __file__, *arguments],
         env={**os.environ, **ONE_THREAD},
         capture_output=True,
         text=True,
@@ -92,8 +108,54 @@ def launch(graph: str, count: int, given: Any) -> dict[str, Any]:
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return done.stdout.splitlines()
+
+
+def memory(records: int, ranks: list[int], features: int = 40) -> None:
+    """Peaks in MB of `fit` on one process and on ranks, over those on a small table."""
+    names = [f"x{j}" for j in range(features)]
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in names]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    rng = np.random.default_rng(0)
+    lines = []
+    for row in rng.normal(size=(5000, features)).clip(-4, 4):
+        lines.append(",".join(f"{x:.4f}" for x in row) + f",{'yes' if row[0] > 0 else 'no'}\n")
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        tc.data.Schema.build(columns=columns, label=label, row_norm=1.0).write(folder / "t.toml")
+        for name, count in (("small", 1000), ("large", records)):
+            with (folder / f"{name}.csv").open("w", encoding="utf-8") as file:
+                file.write(",".join([*names, "y"]) + "\n")
+                file.writelines(lines[k] for k in rng.integers(len(lines), size=count))
+        whole = records * features * 8 / 1e6
+        for count in (1, *ranks):
+            base, peak = (peaks(on_ranks(count, "--fit", made, n)) for n in ("small", "large"))
+            over = ", ".join(f"{b:.0f} + {p - b:.0f}" for b, p in zip(base, peak, strict=True))
+            print(
+                f"{records} records x {features} ({whole:.0f} MB), ranks: {count}; peak of each in "
+                f"MB, program + records: {over}",
+                flush=True,
+            )
+
+
+def peaks(lines: list[str]) -> list[float]:
+    """Of each rank, in MB."""
+    found = dict(line.split()[1:] for line in lines if line.startswith("peak "))
+    return [float(found[rank]) for rank in sorted(found, key=int)]
+
+
+def fit(folder: str, name: str) -> None:
+    """`tacenda fit` as a user has it, and then the peak of this process."""
+    from tacenda.cli.app import app
+    from tacenda.runtime.mpi import world
+
+    table = ["--data", f"{folder}/{name}.csv", "--schema", f"{folder}/t.toml", "--nodes", "100"]
+    more = ["-a", "cdpadmm", "--epsilon", "4", "--rounds", "5", "--seed", "0", "--no-references"]
+    place = ["--folder", tempfile.mkdtemp(dir=folder), "--no-report", "--quiet"]
+    app(["fit", *table, *more, *place], standalone_mode=False)
+    # The kernel's own mark: getrusage also counts what the parent held when it started this process
+    peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+    print("peak", world().rank, f"{1.024e-3 * peak:.1f}", flush=True)
 
 
 def torus(nodes: int) -> Any:

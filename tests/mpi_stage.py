@@ -430,11 +430,21 @@ def stopped(mpi: Any, arguments: list[str]) -> None:
         tc.simulate(data, graph, "cdpadmm", 8, tc.Privacy(2.0), 1, checkpoint=path, transport=mpi)
 
 
+def command(arguments: list[str]) -> None:
+    """`tacenda ARGUMENTS`, which writes its checkpoint more often than it does for users."""
+    from tacenda.cli import main as tacenda
+    from tacenda.runtime import loop
+
+    loop.SAVE_SECONDS = 0.2
+    sys.argv[1:] = arguments
+    tacenda()
+
+
 def main() -> None:
     what, rest = sys.argv[1], sys.argv[2:]
+    if what == "command":
+        command(rest)
     warnings.simplefilter("ignore")
-    if what == "versions":
-        tc.__version__ = f"0.{sys.argv[2]}" if __import__("mpi4py.MPI").MPI.COMM_WORLD.rank else "0"
     mpi = tc.MPI()
     if what == "error":
         if mpi.rank == mpi.size - 1:

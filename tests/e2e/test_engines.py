@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -186,16 +187,18 @@ def test_experiments_audits_and_plans_on_dask(dask: engine_stage.Dask, tmp_path:
     def audited(*more: str) -> dict[str, Any]:
         return answer("audit", "dpdda", "--trials", "2000", "--rounds", "5", "--seed", "3", *more)
 
-    assert audited(*engine)["epsilon_lower"] == audited()["epsilon_lower"]
+    there, alone = audited(*engine), audited()
+    assert alone["epsilon_bound"]["right_of"] > 0
+    assert {**there, "seconds": 0} == {**alone, "seconds": 0}
 
     def predicted(*more: str) -> dict[str, Any]:
         return answer("plan", "--nodes", "20", "--features", "5", "--trials", "4", *more)[
             "prediction"
         ]
 
-    alone = predicted()
-    assert predicted(*engine) == alone
-    assert predicted("--jobs", "2") == alone
+    planned = predicted()
+    assert predicted(*engine) == planned
+    assert predicted("--jobs", "2") == planned
 
 
 def test_an_engine_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
@@ -267,3 +270,17 @@ def test_searches_of_scikit_learn_through_joblib(
         assert np.array_equal(there.cv_results_[name], alone.cv_results_[name])
     assert np.array_equal(there.best_estimator_.coef_, alone.best_estimator_.coef_)
     assert there.best_estimator_.privacy_.epsilon == alone.best_estimator_.privacy_.epsilon
+
+
+@pytest.mark.filterwarnings("ignore::tacenda.estimators.warnings.BudgetWarning")
+def test_the_search_of_the_page_runs_on_dask(dask: engine_stage.Dask, tmp_path: Path) -> None:
+    page = (engine_stage.ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    [text] = [t for t in re.findall(r"^```python\n(.*?)^```", page, re.S | re.M) if "Client" in t]
+    script = tmp_path / "search.py"
+    script.write_text(text.replace("127.0.0.1:8786", dask.engine.address), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    grid, scores = _search()
+    assert done.stdout == f"{grid.best_params_} {scores}\n"

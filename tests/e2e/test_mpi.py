@@ -3,12 +3,15 @@ ledger and checkpoints of all, and a clear end for every rank whatever goes wron
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +22,25 @@ from tacenda.runs.references import CEILING, SERVER
 
 pytest.importorskip("mpi4py")
 TESTS = Path(__file__).parents[1]
+STAGE, SOURCE = str(TESTS / "mpi_stage.py"), TESTS.parent / "src"
+FIT = ["fit", "--data", "breast_cancer", "--nodes", "6", "-a", "dpdda", "--epsilon", "4"]
+FIT += ["--seed", "0", "--no-references", "--no-report", "--rounds", "1500"]
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install mpich")
 
 
-def ranks(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program on so many ranks, of a single thread each."""
+def environment(**more: str) -> dict[str, str]:
+    """A single thread for each process."""
     one = dict.fromkeys(("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     path = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    return {**os.environ, **one, "PYTHONPATH": path, **more}
+
+
+def ranks(count: int, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A program on so many ranks, with more variables."""
     return subprocess.run(
         [str(MPIEXEC), "-n", str(count), sys.executable, *arguments],
-        env={**os.environ, **one, "PYTHONPATH": path},
+        env=environment(**more),
         capture_output=True,
         text=True,
         timeout=900,
@@ -38,7 +49,7 @@ def ranks(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def stage(count: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return ranks(count, str(TESTS / "mpi_stage.py"), *arguments)
+    return ranks(count, STAGE, *arguments)
 
 
 def assert_done(done: subprocess.CompletedProcess[str]) -> None:
@@ -139,10 +150,132 @@ def test_an_error_in_the_script_of_one_rank_ends_all() -> None:
 
 
 @pytest.mark.slow
-def test_ranks_of_two_versions_do_not_start() -> None:
-    ended = stage(2, "versions", "9")
-    assert ended.returncode == 1 and ended.stderr.count("errors.StateError:") == 1
-    assert "differ in the version of tacenda: '0' on rank 0, '0.9' on rank 1" in ended.stderr
+def test_ranks_of_two_versions_do_not_start(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "src")
+    file = tmp_path / "src" / "tacenda" / "words.py"
+    file.write_text(file.read_text(encoding="utf-8") + "# another version\n", encoding="utf-8")
+    folder = tmp_path / "run"
+    fit = [sys.executable, "-m", "tacenda", *FIT, "--folder", str(folder)]
+    there = [":", "-n", "1", "env", f"PYTHONPATH={tmp_path / 'src'}", *fit]
+    ended = subprocess.run(
+        [str(MPIEXEC), "-n", "1", "env", f"PYTHONPATH={SOURCE}", *fit, *there],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 4 and ended.stderr.count("tacenda:") == 1, ended.stderr
+    assert re.search(
+        r"differ in the program's files: '\w+' on rank 0, '\w+' on rank 1; install the same",
+        ended.stderr,
+    )
+    assert not folder.exists()
+
+
+class Begun:
+    """`tacenda fit` on two ranks, at work and with a checkpoint; a ledger is charged for it."""
+
+    def __init__(self, folder: Path, ledger: Path) -> None:
+        self.folder, self.ledger = folder, ledger
+        self.process = subprocess.Popen(
+            [str(MPIEXEC), "-n", "2", sys.executable, *self.command(folder, ledger)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        until = time.monotonic() + 120
+        while not list(folder.glob("checkpoints/*.ckpt")):
+            assert self.process.poll() is None and time.monotonic() < until, self.said()
+            time.sleep(0.02)
+
+    @staticmethod
+    def command(folder: Path, ledger: Path) -> list[str]:
+        charged = ["--set", f"run.ledger={ledger}"]
+        return [STAGE, "command", *FIT, *charged, "--folder", str(folder)]
+
+    def rank(self, which: int) -> int:
+        """The number of its process."""
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                variables = (place / "environ").read_bytes().split(b"\0")
+            except OSError:  # has ended, or belongs to others
+                continue
+            if str(self.folder).encode() in words and f"PMI_RANK={which}".encode() in variables:
+                return int(place.name)
+        raise AssertionError(f"rank {which} is not at work: {self.said()}")
+
+    def said(self) -> str:
+        return self.process.communicate(timeout=120)[0]
+
+    def check_rest(self, count: int, tmp_path: Path) -> None:
+        """The rest of the run, on so many ranks: what an undisturbed one finds, charged once."""
+        from tacenda.privacy.lasting.ledger_store import LedgerStore
+        from tacenda.runtime.result import load
+
+        [begun] = self.folder.glob("checkpoints/*.ckpt")
+        assert begun.stat().st_size > 0
+        resumed = ["fit", "--resume", "--no-report", "--folder", str(self.folder)]
+        rest = ranks(count, STAGE, "command", *resumed)
+        assert rest.returncode == 0, rest.stderr
+        whole = ranks(1, *self.command(tmp_path / "whole", tmp_path / "another.db"))
+        assert whole.returncode == 0, whole.stderr
+        [one], [other] = (p.glob("results/*") for p in (self.folder, tmp_path / "whole"))
+        assert load(one).models.tobytes() == load(other).models.tobytes()
+        store = LedgerStore(self.ledger)
+        assert [row["open"] for row in store.runs()] == [False]
+        store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lost", "count"), [(0, 3), (1, 1)])
+def test_a_fit_that_lost_a_rank_goes_on(lost: int, count: int, tmp_path: Path) -> None:
+    fit = Begun(tmp_path / "run", tmp_path / "ledger.db")
+    os.kill(fit.rank(lost), signal.SIGKILL)
+    said = fit.said()
+    assert fit.process.returncode != 0 and "signal" in said.lower(), said
+    fit.check_rest(count, tmp_path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_the_starter_stops_a_fit_after_a_round(tmp_path: Path) -> None:
+    fit = Begun(tmp_path / "run", tmp_path / "ledger.db")
+    fit.process.send_signal(signal.SIGINT)
+    said = fit.said()
+    assert fit.process.returncode != 0, said
+    assert f"Continue with: tacenda fit --resume --folder {fit.folder}" in said
+    fit.check_rest(1, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_of_rank_0_ends_a_fit_with_a_sentence(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], check=True)
+    try:
+        fit = Begun(small / "run", tmp_path / "ledger.db")
+        with (small / "filler").open("wb", buffering=0) as filler:
+            with contextlib.suppress(OSError):  # until it is full
+                while True:
+                    filler.write(bytes(4096))
+        said = fit.said()
+        assert fit.process.returncode == 2, said
+        assert said.count("tacenda:") == 1 and f"{fit.folder}/checkpoints" in said, said
+        assert "the disk is full" in said
+        (small / "filler").unlink()
+        fit.check_rest(2, tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@pytest.mark.slow
+def test_notes_are_told_once(tmp_path: Path) -> None:
+    fit = [*FIT[:-1], "5", "--folder", str(tmp_path / "run")]
+    done = ranks(2, "-m", "tacenda", *fit, NUMBA_CACHE_DIR=str(tmp_path / "compiled"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("Compiling the inner loops") == 1
 
 
 @pytest.mark.slow
@@ -194,25 +327,35 @@ def check_tables(one: dict[str, Any], two: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_wrong_settings_are_told_once_and_end_every_rank() -> None:
-    ended = ranks(2, "-m", "tacenda", "fit", "--data", "breast_cancer", "--nodes", "1")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["--nodes", "1"], "2 ranks are more than the graph's 1 nodes"),
+        (["--engine", "dask://127.0.0.1:8786"], "run.engine must be left out under mpiexec"),
+    ],
+)
+def test_wrong_settings_are_told_once_and_end_every_rank(
+    settings: list[str], words: str, tmp_path: Path
+) -> None:
+    ended = ranks(2, "-m", "tacenda", *FIT, *settings, "--folder", str(tmp_path / "run"))
     assert ended.returncode == 2 and ended.stderr.count("tacenda:") == 1, ended.stderr
-    assert "2 ranks are more than the graph's 1 nodes" in ended.stderr
+    assert words in ended.stderr
 
 
 PAGE = (TESTS.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
 
 
-def block(kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE, re.S | re.M)
-    assert found is not None
-    return found[1]
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.S | re.M)
 
 
 @pytest.mark.slow
 def test_the_script_of_the_page_runs_on_ranks_and_alone(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(block("python"), encoding="utf-8")
+    whole, lazily = blocks("python")[:2]
+    again = re.sub(r"^shards = .*\n", lazily, whole, flags=re.M)  # with the other records
+    assert "lazy=True" in again
+    script.write_text(whole + again, encoding="utf-8")
     alone, many = ranks(1, str(script)), ranks(3, str(script))
     assert alone.returncode == many.returncode == 0, alone.stderr + many.stderr
     no_clock = [re.sub(r"'seconds': [^,}]+", "", done.stdout) for done in (alone, many)]
@@ -220,10 +363,10 @@ def test_the_script_of_the_page_runs_on_ranks_and_alone(tmp_path: Path) -> None:
 
 
 def test_the_batch_script_of_the_page_is_one() -> None:
-    done = subprocess.run(["bash", "-n"], input=block("bash"), text=True, check=False)
+    [text] = blocks("bash")
+    done = subprocess.run(["bash", "-n"], input=text, text=True, check=False)
     assert done.returncode == 0
     checker = shutil.which("shellcheck")
     if checker is not None:
-        text = block("bash")
         checked = subprocess.run([checker, "-e", "SC1091", "-"], input=text, text=True, check=False)
         assert checked.returncode == 0

@@ -34,7 +34,7 @@ class Root(TyperGroup):
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.showwarning = _note
             try:
-                with telling(None if ctx.meta["tacenda.quiet"] else show.note):
+                with telling(None if ctx.meta["tacenda.quiet"] else _compiling):
                     return super().invoke(ctx)
             except BrokenPipeError:
                 raise  # the reader of a pipe has gone: typer ends quietly
@@ -48,17 +48,34 @@ class Root(TyperGroup):
                 raise typer.Exit(code) from None
 
 
+def _ranks() -> Any:
+    """The MPI processes of this command, where there are several and they have met; else None."""
+    mpi = sys.modules.get("tacenda.runtime.mpi")
+    return None if mpi is None or mpi.launched() == 1 else mpi.started()
+
+
 def _on_ranks(error: BaseException) -> int | None:
     """Where this is one of several MPI processes: the exit code, if rank 0 says what is wrong; an
     error of this process alone ends all."""
-    mpi = sys.modules.get("tacenda.runtime.mpi")
-    ranks = None if mpi is None or mpi.launched() == 1 else mpi.started()
+    ranks = _ranks()
     if ranks is None:
         return None
     code = exits.code_of(error)
     if not ranks.all_failed():
         ranks.abort(f"rank {ranks.rank} of {ranks.size}: {exits.sentence_of(error)}", code)
+    code = ranks.code_of_all(code)
     return None if ranks.root else code
+
+
+def _speaks() -> bool:
+    """Whether this process says what all of its run have to say."""
+    ranks = _ranks()
+    return ranks is None or ranks.root
+
+
+def _compiling(text: str) -> None:
+    if _speaks():
+        show.note(text)
 
 
 def _note(
@@ -69,4 +86,5 @@ def _note(
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    print(f"note: {' '.join(str(message).split())}", file=sys.stderr)
+    if _speaks():
+        print(f"note: {' '.join(str(message).split())}", file=sys.stderr)

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,6 +89,7 @@ class MPI(Ranks):
         self._flags: dict[int, Array] = {}
         self._failed: bool | None = None
         if self.size > 1:
+            _met.append(self)  # before the first thing that may go wrong on all
             self._before, sys.excepthook = sys.excepthook, self._last_words
             self.check_same(versions(), SAME_PACKAGES)
 
@@ -377,6 +379,22 @@ class MPI(Ranks):
             self._failed = bool(meeting.Test())
         return self._failed
 
+    def code_of_all(self, code: int) -> int:
+        """Rank 0's exit code, for ranks that have all failed: a starter joins different ones into a
+        number that means nothing.
+
+        Parameters
+        ----------
+        code : int
+            This rank's.
+
+        Returns
+        -------
+        int
+            Rank 0's.
+        """
+        return int(self._ending.bcast(code, root=0))
+
     def abort(self, words: str, code: int = 5) -> None:
         """End all ranks at once.
 
@@ -387,7 +405,7 @@ class MPI(Ranks):
         code : int, default=5
             The exit code.
         """
-        print(f"tacenda: {words}; all ranks are ended.", file=sys.stderr, flush=True)
+        print(f"tacenda: {words.rstrip('.')}; all ranks are ended.", file=sys.stderr, flush=True)
         sys.stdout.flush()
         self._comm.Abort(code)
 
@@ -474,6 +492,9 @@ class _Standing:
     awaited: dict[int, Array]
 
 
+_met: deque[MPI] = deque(maxlen=1)
+
+
 def launched() -> int:
     """How many processes an MPI starter has started for this run.
 
@@ -489,17 +510,14 @@ def launched() -> int:
 
 
 def started() -> MPI | None:
-    """The ranks of this command, if it has several and they have met.
+    """The ranks of this process, if there are several and they have met.
 
     Returns
     -------
     MPI or None
-        What `world` gave.
+        Those that met last, also where they could not agree to begin.
     """
-    if not world.cache_info().currsize:
-        return None
-    found = world()
-    return found if isinstance(found, MPI) else None
+    return _met[-1] if _met else None
 
 
 @lru_cache(maxsize=1)
