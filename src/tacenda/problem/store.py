@@ -583,16 +583,17 @@ class Store:
             self._chords = Chords.empty(self.n_nodes, self.dim)
         return self._chords
 
-    def solver_state(self) -> dict[str, Floats]:
+    def solver_state(self, *, kept: bool = False, remembered: bool = False) -> dict[str, Floats]:
         """Where the cached inverse Hessians were taken: what a checkpoint needs so that a resumed
-        run is bit-identical.
+        run is bit-identical. kept, remembered: whether rows for the cache and for what calls
+        remember are wanted even if no call here has left any, as other parts of the run have.
 
         The points are `start` rows of earlier calls, so nothing here is more private than the run's
         own state; what calls with `remember` leave is there only where nothing is private.
         """
-        if self._chords is None:
+        if self._chords is None and not kept:
             return {"anchors": np.zeros((0, self.dim)), "ridges": np.zeros(0)}
-        return dict(self._chords.state())
+        return self.chords().state(remembered)
 
     def restore_solver_state(self, state: dict[str, Floats]) -> None:
         """Rebuild the cache from `solver_state`; an empty state forgets it."""

@@ -220,8 +220,11 @@ class LocalHosts:
             for name, rows in saved[0].items()
         }
         solver = self._store.solver_state()
-        if self._ranks.size > 1 and len(solver["ridges"]):
-            solver = {name: self._held.gathered(rows) for name, rows in solver.items()}
+        if self._ranks.size > 1:  # the nodes of some ranks may have left nothing there
+            kept, remembered = self._ranks.most(len(solver["ridges"]) > 0, "memory" in solver)
+            if kept:
+                own = self._store.solver_state(kept=True, remembered=bool(remembered))
+                solver = {name: self._held.gathered(rows) for name, rows in own.items()}
         return {**arrays, **{f"solver.{name}": values for name, values in solver.items()}}
 
     def restore(self, arrays: dict[str, Array], charges: Charges) -> None:

@@ -138,6 +138,32 @@ def test_a_restored_cache_continues_bit_for_bit(remember):
             resumed.store.restore_solver_state(wrong)
 
 
+@pytest.mark.parametrize("remember", [False, True], ids=["afresh", "remembered"])
+def test_the_state_of_nodes_that_never_solved_joins_that_of_others(remember):
+    """As ranks write one checkpoint together: those without a call have rows too, which say so."""
+    solved, idle, whole = make("logistic"), make("logistic"), make("logistic")
+    linear, quadratic, centre = terms(solved)
+    nodes = np.array([0, 2])
+    for problem in (solved, whole):
+        problem.store.argmin(
+            nodes, linear[nodes], quadratic[nodes], centre[nodes], centre[nodes], 1e-8, remember
+        )
+    assert len(idle.store.solver_state()["ridges"]) == 0
+    of_all = idle.store.solver_state(kept=True, remembered=remember)
+    state = solved.store.solver_state(kept=True, remembered=remember)
+    assert set(of_all) == set(state) and ("memory" in state) == remember
+    joined = {
+        name: np.concatenate([rows[[0]], of_all[name][[1]], rows[[2]]])
+        for name, rows in state.items()
+    }
+    idle.store.restore_solver_state(joined)
+    more = [
+        problem.store.argmin(np.arange(N), linear, quadratic, centre, centre, 1e-8, remember)
+        for problem in (idle, whole)
+    ]
+    np.testing.assert_array_equal(*more)
+
+
 def test_cache_anchors_are_starts_of_calls():
     """What a checkpoint holds is a start row, never an iterate from the middle of a solve."""
     problem = make("logistic")

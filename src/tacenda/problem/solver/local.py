@@ -46,10 +46,11 @@ class Chords:
             np.zeros((n, 4, d)),
         )
 
-    def state(self) -> dict[str, Floats]:
-        """What a checkpoint needs so that a resumed run is bit-identical."""
+    def state(self, remembered: bool = False) -> dict[str, Floats]:
+        """What a checkpoint needs so that a resumed run is bit-identical; with what calls remember
+        if they do, or if that is wanted."""
         found = {"anchors": self.anchors, "ridges": self.ridges}
-        if self.remembers:
+        if self.remembers or remembered:
             found |= {"known": self.known, "memory": self.memory}
         return {name: rows.copy() for name, rows in found.items()}
 
