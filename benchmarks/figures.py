@@ -121,13 +121,13 @@ def ranks(results: Results) -> Any:
     found = rank_points(results)
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.0), layout="constrained")
     names = [str(one["ranks"]) for one in found]
-    cores, base = results.machine["cores"], found[0]["round"]
-    left.bar(names, [base / one["round"] for one in found], width=0.6)
+    cores = results.machine["cores"]
+    left.bar(names, [one["one"] / one["all"] for one in found], width=0.6)
     best = [min(one["ranks"], cores) for one in found]
     left.plot(names, best, "o--", color="C5", label=f"the most that {cores} cores allow")
-    right.bar(names, [one["megabytes"] for one in found], width=0.6)
-    left.set(xlabel="ranks", title="times as fast as one rank")
-    right.set(xlabel="ranks", title="peak memory of a rank, MB")
+    right.bar(names, [1e3 * one["all"] for one in found], width=0.6)
+    left.set(xlabel="ranks", title="times as fast as one process")
+    right.set(xlabel="ranks", title="milliseconds per round")
     return legend_below(figure, left)
 
 

@@ -187,24 +187,21 @@ def features(results: Results) -> str:
 
 def ranks(results: Results) -> str:
     found = rank_points(results)
-    base = found[0]["round"]
     rows = [
         [
             str(one["ranks"]),
-            seconds(one["round"]),
-            f"{base / one['round']:.2f}",
-            f"{base / one['round'] / min(one['ranks'], results.machine['cores']):.2f}",
-            f"{one['megabytes']:.0f}{UNBROKEN}MB",
-            f"{one['ours'] / one['bare']:.2f}" if "bare" in one else "",
+            seconds(one["all"]),
+            f"{one['one'] / one['all']:.2f}",
+            f"{one['one'] / one['all'] / min(one['ranks'], results.machine['cores']):.2f}",
+            f"{one['ours'] / one['bare']:.2f}" if one["rows"] else "",
         ]
         for one in found
     ]
     head = [
         "ranks",
         "a round",
-        "times as fast",
+        "times as fast as one process of one thread",
         "of what the cores allow",
-        "memory of a rank",
         "exchange / bare mpi4py",
     ]
     return f"A torus of {found[0]['nodes']:,} nodes:\n\n{markdown(head, rows)}"

@@ -83,7 +83,7 @@ def over_ranks(ranks: int) -> dict[str, Any]:
     from benchmarks.bench_mpi import launch
 
     asked = SimpleNamespace(nodes=RANK_NODES, rounds=20, repeat=4)
-    return {"ranks": ranks, **launch(ranks, asked)}
+    return {"ranks": ranks, **launch("torus", ranks, asked)}
 
 
 def point(
