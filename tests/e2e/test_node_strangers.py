@@ -77,8 +77,15 @@ def _memory(crowd: Crowd) -> int:
 def _talk(
     crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None = None, linger: float = 5.0
 ) -> Any:
-    """Open a stream with the certificate in `folder` and send frames: the answers, or the error."""
-    return asyncio.run(_conversation(crowd, folder, frames, roots, linger))
+    """Open a stream with the certificate in `folder` and send frames: the answers, or the error.
+
+    Where the server's refusal comes while a frame is written, gRPC may lose its word and report the
+    failed write instead: then it is asked again."""
+    for _ in range(10):
+        answers, error = asyncio.run(_conversation(crowd, folder, frames, roots, linger))
+        if answers or "Internal error from Core" not in error:
+            break
+    return answers, error
 
 
 def _channel(crowd: Crowd, folder: Path, roots: str | None = None) -> Any:

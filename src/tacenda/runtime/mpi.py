@@ -380,8 +380,9 @@ class MPI(Ranks):
         return self._failed
 
     def code_of_all(self, code: int) -> int:
-        """Rank 0's exit code, for ranks that have all failed: a starter joins different ones into a
-        number that means nothing.
+        """Rank 0's exit code, for ranks that have all failed.
+
+        A starter joins different ones into a number that means nothing.
 
         Parameters
         ----------
