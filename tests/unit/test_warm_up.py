@@ -23,71 +23,8 @@ from tacenda._jit import EXACT, njit
 LINE, SPENT = "Compiling the inner loops", "of it compiling"
 
 
-def test_every_listed_kernel_is_there_and_takes_so_many_arguments() -> None:
-    names = [(module, name) for module, name, _ in warm_up.KERNELS]
-    assert len(set(names)) == len(names)
-    for module, name, letters in warm_up.KERNELS:
-        function = warm_up.kernel(module, name).py_func
-        types = warm_up.signature(letters)
-        assert len(types) == len(inspect.signature(function).parameters), name
-
-
-def test_what_is_listed_is_compiled_and_nothing_else(tmp_path: Path) -> None:
-    """Small runs of the methods that the demo compares compile nothing once it was warmed up."""
-    program = """
-import json, sys
-from numba.core import event
-from tacenda import warm_up
-
-class Found(event.Listener):
-    names, depth = [], 0
-    def on_start(self, e):
-        self.depth += 1
-    def on_end(self, e):
-        self.depth -= 1
-        if self.depth == 0:
-            self.names.append([e.data["dispatcher"].py_func.__name__, str(e.data["args"])])
-
-found = Found()
-event.register("numba:compile", found)
-warm = warm_up.is_warm()
-if sys.argv[1] == "warm up":
-    warm_up.compile_all()
-else:
-    import tacenda as tc
-    data = tc.data.make_classification(400, 3, difficulty=0.3, seed=0)
-    shards = tc.data.partition.even(data.X, data.y, 8, seed=0)
-    problem = tc.Problem(shards, strength=1e-2, classes=(0, 1))
-    graph, privacy = tc.graph.random_regular(8, 3, seed=0), tc.Privacy(epsilon=2.0, delta=1e-5)
-    for name in ("cdpadmm", "ipadmm"):
-        tc.simulate(problem, graph, name, 3, privacy, 0, metrics=("objective", "accuracy"))
-    problem.solve()
-print(json.dumps([warm, found.names]))
-"""
-
-    def run(what: str) -> tuple[bool, list[list[str]]]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, what],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        warm, names = json.loads(done.stdout)
-        return warm, names
-
-    warm, compiled = run("warm up")
-    assert not warm and {name for name, _ in compiled} == {name for _, name, _ in warm_up.KERNELS}
-    assert len(compiled) == len(warm_up.KERNELS)
-    assert run("warm up") == (True, [])
-    assert run("use") == (True, [])
-
-
-@pytest.mark.slow
-def test_a_cold_demo_compiles_what_is_listed_and_says_so(tmp_path: Path) -> None:
-    """As a count: what each costs depends on the machine."""
-    program = """
-import json, sys
+# Notes what a program compiles: module, name, types
+LISTENER = """import json, sys
 from numba.core import event
 from tacenda import warm_up
 
@@ -102,6 +39,59 @@ class Found(event.Listener):
             self.names.append([found.__module__, found.__name__, str(e.data["args"])])
 
 event.register("numba:compile", Found())
+"""
+
+
+def test_every_listed_kernel_is_there_and_takes_so_many_arguments() -> None:
+    names = [(module, name) for module, name, _ in warm_up.KERNELS]
+    assert len(set(names)) == len(names)
+    for module, name, letters in warm_up.KERNELS:
+        function = warm_up.kernel(module, name).py_func
+        types = warm_up.signature(letters)
+        assert len(types) == len(inspect.signature(function).parameters), name
+
+
+def test_what_is_listed_is_compiled_and_nothing_else(tmp_path: Path) -> None:
+    """Small runs of the methods that the demo compares compile nothing once it was warmed up."""
+    program = f"""{LISTENER}
+warm = warm_up.is_warm()
+if sys.argv[1] == "warm up":
+    warm_up.compile_all()
+else:
+    import tacenda as tc
+    data = tc.data.make_classification(400, 3, difficulty=0.3, seed=0)
+    shards = tc.data.partition.even(data.X, data.y, 8, seed=0)
+    problem = tc.Problem(shards, strength=1e-2, classes=(0, 1))
+    graph, privacy = tc.graph.random_regular(8, 3, seed=0), tc.Privacy(epsilon=2.0, delta=1e-5)
+    for name in ("cdpadmm", "ipadmm"):
+        tc.simulate(problem, graph, name, 3, privacy, 0, metrics=("objective", "accuracy"))
+    problem.solve()
+print(json.dumps([warm, Found.names]))
+"""
+
+    def run(what: str) -> tuple[bool, list[list[str]]]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, what],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        warm, names = json.loads(done.stdout)
+        return warm, names
+
+    warm, compiled = run("warm up")
+    assert not warm
+    assert {name for _, name, _ in compiled} == {name for _, name, _ in warm_up.KERNELS}
+    assert len(compiled) == len(warm_up.KERNELS)
+    assert run("warm up") == (True, [])
+    assert run("use") == (True, [])
+
+
+@pytest.mark.slow
+def test_a_cold_demo_compiles_what_is_listed_and_says_so(tmp_path: Path) -> None:
+    """As a count: what each costs depends on the machine."""
+    program = f"""{LISTENER}
 warm_up._cores = lambda: 1  # alone
 from tacenda.cli.app import app
 try:

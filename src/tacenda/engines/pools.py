@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,7 +22,7 @@ GRACE_SECONDS = 3.0  # in which interrupted processes of this machine may write 
 Errors = tuple[type[BaseException], ...]
 
 
-class Pool:
+class Pool(ABC):
     """An open engine.
 
     lost    what a job raises whose worker died
@@ -39,8 +40,9 @@ class Pool:
     threads = 1
     remedy = ""
 
+    @abstractmethod
     def submit(self, function: Any, *values: Any) -> Future[Any]:
-        raise NotImplementedError
+        """Begin function(*values) on a worker."""
 
     def result(self, job: Future[Any]) -> Any:
         """What came of a job that has ended, or the error that it ended with."""

@@ -33,10 +33,15 @@ def weighted_sums(
 
 
 @njit(**EXACT_INNER)
-def _ask_ahead(first: int, last: int, columns: Any, rows: Any) -> None:
+def _ask_ahead(first: int, last: int, columns: Any, rows: Any, halo: Any) -> None:
     """Ask for the rows which come `AHEAD` entries after these."""
+    here = rows.shape[0]
     for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
-        prefetch(rows, np.int64(columns[k]))
+        at = np.int64(columns[k])
+        if at < here:
+            prefetch(rows, at)
+        else:
+            prefetch(halo, at - here)
 
 
 @njit(**EXACT)
@@ -48,7 +53,7 @@ def _sums_here(
     for n in range(begin, end):
         i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
-        _ask_ahead(first, last, columns, rows)
+        _ask_ahead(first, last, columns, rows, rows)
         if (last - first) % 2 == 1:
             weight, row = one if plain else weights[first], rows[columns[first]]
             for j in range(mine.shape[0]):
@@ -81,12 +86,7 @@ def _weighted_sums(
     for n in range(begin, end):
         i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
-        for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
-            at = np.int64(columns[k])
-            if at < here:
-                prefetch(rows, at)
-            else:
-                prefetch(halo, at - here)
+        _ask_ahead(first, last, columns, rows, halo)
         for j in range(mine.shape[0]):
             mine[j] = zero
         for k in range(first, last):
