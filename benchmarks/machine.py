@@ -6,7 +6,9 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -54,15 +56,30 @@ def commit() -> str:
 def read_bandwidth(megabytes: int = 512, turns: int = 20) -> float:
     """Bytes a second at which all cores together read a table that no cache holds: the best turn of
     a sum, a part for each core."""
-    table = np.ones(megabytes * 2**17)
-    parts = np.array_split(table, cores())
     best = float("inf")
-    with ThreadPoolExecutor(len(parts)) as pool:
+    with reader(megabytes * 2**20) as read:
         for _ in range(turns):
             begin = time.perf_counter()
-            list(pool.map(np.sum, parts))
+            read()
             best = min(best, time.perf_counter() - begin)
-    return table.nbytes / best
+    return megabytes * 2**20 / best
+
+
+@contextmanager
+def reader(count: int, megabytes: int = 512) -> Iterator[Callable[[], None]]:
+    """A call that reads so many bytes from a table that no cache holds, over and over if need be:
+    sums, a part for each core."""
+    table = np.ones(megabytes * 2**17)
+    passes, rest = divmod(count // table.itemsize, len(table))
+    whole, some = (np.array_split(part, cores()) for part in (table, table[:rest]))
+    with ThreadPoolExecutor(cores()) as pool:
+
+        def read() -> None:
+            for _ in range(passes):
+                list(pool.map(np.sum, whole))
+            list(pool.map(np.sum, some))
+
+        yield read
 
 
 def cores() -> int:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -187,32 +184,40 @@ def test_interrupted_runs_keep_a_checkpoint_and_go_on_to_the_same_bits(
         "-a",
         "dpdda",
         "-T",
-        "600",
+        "1200",
         "-q",
         "--no-report",
         "--set",
         "run.record_every=0",
     ]
-    # With a checkpoint after every round the first one tells that the rounds have begun.
-    # A shell that starts the tests in its background leaves Ctrl-C ignored, which children inherit:
-    # it is switched on again.
-    code = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "import tacenda.runtime.loop as s; s.SAVE_SECONDS = 0.0; from tacenda.cli import main; "
-        "main()"
-    )
-    process = subprocess.Popen(
+    # A checkpoint after every call of some rounds, and Ctrl-C right after the first, however quick
+    # the rounds are. A shell that starts the tests in its background leaves Ctrl-C ignored, which
+    # children inherit: it is switched on again.
+    code = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import tacenda.runtime.loop as loop
+from tacenda.cli import main
+
+loop.SAVE_SECONDS = -1.0
+write = loop.Checkpointer.write
+
+def write_and_interrupt(self):
+    write(self)
+    loop.Checkpointer.write = write
+    os.kill(os.getpid(), signal.SIGINT)
+
+loop.Checkpointer.write = write_and_interrupt
+main()
+"""
+    stopped = subprocess.run(
         [sys.executable, "-c", code, *arguments, "-o", str(folder)],
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ,
+        timeout=180,
     )
-    deadline = time.monotonic() + 90
-    while not (folder / "checkpoints" / "dpdda-0.ckpt").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, text = process.communicate(timeout=90)
-    assert process.returncode == 130, text
+    text = stopped.stderr
+    assert stopped.returncode == 130, text
     assert "--resume" in text and (folder / "checkpoints" / "dpdda-0.ckpt").is_file()
     assert tools.tacenda("report", folder).exit_code == 4
     assert tools.tacenda("fit", "--resume", "-o", folder, "-q", "--no-report").exit_code == 0

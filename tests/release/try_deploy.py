@@ -9,6 +9,8 @@ unit       the systemd unit by systemd itself, and three members run inside a sa
 image      the Dockerfile built by buildah, and three members run from the image's own files: root
            read only, user 10001, no capability (buildah, bubblewrap; root). Without --base the base
            image is made here from Debian's packages (mmdebstrap), since no registry is needed then
+cluster    the image of deploy/kubernetes, built in the same way; a scheduler and two workers of
+           Dask from it, and the job's own command, which compares methods on them
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,30 @@ print(json.dumps({"contract": str(stage.contract_path), "schema": str(stage.sche
 """
 
 
+COMPARED = """
+[data]
+name = "classification"
+options = { n = 400, features = 4, difficulty = 0.2 }
+
+[network]
+graph = "ring:4"
+
+[privacy]
+epsilon = 2.0
+
+[[compare]]
+name = "ipadmm"
+rounds = 5
+
+[[compare]]
+name = "cdpadmm"
+rounds = 5
+
+[run]
+seeds = [0, 1]
+"""
+
+
 class Missing(Exception):
     """A tool is not on this machine."""
 
@@ -63,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "manifests": manifests,
         "unit": unit,
         "image": image,
+        "cluster": cluster,
     }
     asked.add_argument("parts", nargs="*", help=f"{', '.join(parts)}; all if none is named")
     asked.add_argument("--base", help="the base image to build on, instead of one made here")
@@ -253,9 +281,10 @@ def _members(analyze: str, name: str) -> list[str]:
     return [call for entry in inner for call in _members(analyze, entry)]
 
 
-def image(given: argparse.Namespace) -> str:
-    """The Dockerfile, built and used."""
-    buildah, bubblewrap = tool("buildah"), tool("bwrap")
+@contextmanager
+def built(given: argparse.Namespace, file: Path) -> Iterator[tuple[Path, Path, Any, str]]:
+    """(a folder, the files of the image of this Dockerfile, its settings, its base)."""
+    buildah = tool("buildah")
     root_only()
     base, volumes = given.base, list(given.volume)
     with tempfile.TemporaryDirectory() as made:
@@ -279,13 +308,47 @@ def image(given: argparse.Namespace) -> str:
             *(buildah, *store, "bud", "--isolation", "chroot", "--network", "host"),
             *(part for volume in volumes for part in ("--volume", volume)),
             *("--build-arg", f"BASE={base}", "--ignorefile", ROOT / ".dockerignore"),
-            *("-f", DEPLOY / "Dockerfile", "-t", "tacenda-node", ROOT),
+            *("-f", file, "-t", "tacenda-image", ROOT),
         )
-        facts = json.loads(told(buildah, *store, "inspect", "--type", "image", "tacenda-node"))
+        facts = json.loads(told(buildah, *store, "inspect", "--type", "image", "tacenda-image"))
         settings = facts["OCIv1"]["config"]
         assert settings["User"] == f"{USER}:{USER}", settings["User"]
-        container = told(buildah, *store, "from", "tacenda-node").strip()
+        container = told(buildah, *store, "from", "tacenda-image").strip()
         files = Path(told(buildah, *store, "mount", container).strip())
+        try:
+            yield folder, files, settings, base
+        finally:
+            told(buildah, *store, "umount", container)
+
+
+def sandbox(files: Path, settings: Any, *binds: str) -> tuple[list[str], list[str]]:
+    """The beginning and the end of a command inside an image's files: root read only, no
+    capability, the image's own user and environment; what is bound stands between them."""
+    environment = [p for e in settings["Env"] for p in ("--setenv", *e.split("=", 1))]
+    begin = [
+        *(tool("bwrap"), "--ro-bind", str(files), "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/dev/shm"),
+        *(
+            "--ro-bind",
+            "/etc/hosts",
+            "/etc/hosts",
+            "--unshare-pid",
+            "--new-session",
+            "--die-with-parent",
+        ),
+        *binds,
+    ]
+    end = [
+        *("--clearenv", *environment, "--setenv", "NUMBA_NUM_THREADS", "1"),
+        *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
+        *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"),
+    ]
+    return begin, end
+
+
+def image(given: argparse.Namespace) -> str:
+    """The Dockerfile, built and used."""
+    with built(given, DEPLOY / "Dockerfile") as (folder, files, settings, base):
         entry = settings["Entrypoint"]
         fixed = {
             entry[i]: entry[i + 1]
@@ -293,36 +356,73 @@ def image(given: argparse.Namespace) -> str:
             if part.startswith("--") and part != "--quiet"
         }
 
+        begin, end = sandbox(files, settings)
+
         def inside(name: str, home: Path) -> list[str]:
             (files / "data/records.csv").touch()
-            environment = [p for e in settings["Env"] for p in ("--setenv", *e.split("=", 1))]
             return [
-                *(bubblewrap, "--ro-bind", str(files), "/", "--dev", "/dev", "--proc", "/proc"),
-                *("--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/dev/shm"),
-                *("--ro-bind", "/etc/hosts", "/etc/hosts", "--unshare-pid", "--new-session"),
-                *("--ro-bind", str(home.parent / "common"), "/etc/tacenda"),
+                *(*begin, "--ro-bind", str(home.parent / "common"), "/etc/tacenda"),
                 *("--ro-bind", str(home / "identity"), "/identity"),
                 *("--ro-bind", str(home / "records.csv"), "/data/records.csv"),
-                *(
-                    "--bind",
-                    str(home / "state"),
-                    "/state",
-                    "--bind",
-                    str(home / "ledger"),
-                    "/ledger",
-                ),
-                *("--chdir", "/", "--clearenv", *environment),
-                *("--setenv", "NUMBA_NUM_THREADS", "1"),
-                *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
-                *("--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", entry[0]),
+                *("--bind", str(home / "state"), "/state"),
+                *("--bind", str(home / "ledger"), "/ledger"),
+                *("--chdir", "/", *end, entry[0]),
             ]
 
         _run_three(folder, inside, fixed=fixed)
-        size = sum(f.stat().st_size for f in (files / "opt").rglob("*") if f.is_file()) / 1e6
-        told(buildah, *store, "umount", container)
+        size = packages_of(files)
     return (
         f"built on {base}, {size:.0f} MB of packages, and three members ran from it as user {USER} "
         "under a read-only root"
+    )
+
+
+def packages_of(files: Path) -> float:
+    """Megabytes of the packages in an image."""
+    return sum(f.stat().st_size for f in (files / "opt").rglob("*") if f.is_file()) / 1e6
+
+
+def cluster(given: argparse.Namespace) -> str:
+    """The image for Dask, built, and the job's command run on a cluster made of it."""
+    import yaml
+
+    parts = yaml.safe_load_all((DEPLOY / "kubernetes" / "dask.yaml").read_text("utf-8"))
+    job = next(part["spec"]["template"]["spec"] for part in parts if part["kind"] == "Job")
+    [job] = job["containers"]
+    port = _free_port()
+    with built(given, DEPLOY / "kubernetes" / "Dockerfile") as (folder, files, settings, base):
+        runs = folder / "runs"
+        runs.mkdir()
+        (runs / "run.toml").write_text(COMPARED, "utf-8")
+        os.chown(runs, USER, USER)
+        begin, end = sandbox(files, settings, "--bind", str(runs), "/runs", "--chdir", "/runs")
+        inside = [*begin, *end]
+        scheduler = f"tcp://127.0.0.1:{port}"
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started = [
+            subprocess.Popen([*inside, *words, "--no-dashboard"], **quiet)
+            for words in (
+                ("dask", "scheduler", "--host", "127.0.0.1", "--port", str(port)),
+                *(("dask", "worker", scheduler, "--nthreads", "1", "--no-nanny"),) * 2,
+            )
+        ]
+        try:
+            words = [
+                part.replace("dask://tacenda-scheduler:8786", f"dask://127.0.0.1:{port}")
+                for part in (*job["command"], *job["args"])
+            ]
+            said = told(*inside, *words)
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait(60)
+        found = sorted(path.name for path in (runs / "compare" / "results").glob("*.safetensors"))
+        assert len(found) == 4, (found, said[-2000:])
+        size = packages_of(files)
+    return (
+        f"built on {base}, {size:.0f} MB of packages; a scheduler and two workers ran from it as "
+        f"user {USER}, and the job's command compared two methods on them"
     )
 
 

@@ -288,3 +288,46 @@ def test_one_thread_by_the_variable_of_numba() -> None:
             check=True,
         )
         assert done.stdout.split() == expected.split()
+
+
+@pytest.mark.usefixtures("four")
+@pytest.mark.parametrize("limit", [1, 4])
+def test_work_beside_is_done_once_and_waited_for(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_limit", limit)
+    done: list[int] = []
+
+    def work() -> None:
+        time.sleep(0.05)
+        done.append(threading.get_ident())
+
+    finish = threads.meanwhile(work)
+    time.sleep(0.01)  # another thread has begun, if there is one
+    finish()
+    assert len(done) == 1
+    assert (done[0] == threading.get_ident()) == (limit == 1)
+
+
+@pytest.mark.usefixtures("four")
+def test_work_beside_that_nobody_has_begun_is_done_by_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_cores", lambda: 2)  # one helper, and it is busy
+    block, done = threading.Event(), []
+    busy = threads.meanwhile(lambda: block.wait(10) and None)
+    finish = threads.meanwhile(lambda: done.append(threading.get_ident()))
+    finish()
+    assert done == [threading.get_ident()]
+    block.set()
+    busy()
+
+
+@pytest.mark.usefixtures("four")
+@pytest.mark.parametrize("limit", [1, 4])
+def test_what_fails_beside_is_raised_where_it_is_waited_for(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_limit", limit)
+    with pytest.raises(ZeroDivisionError):
+        threads.meanwhile(lambda: 1 // 0 and None)()

@@ -54,10 +54,14 @@ def _total(kind: str, t: int) -> float:
     return t * (t + 1) / 2 if kind == "linear" else float(t)
 
 
+def numbers_of(algorithm: Any, t: int) -> tuple[float, float, Any]:
+    """a(t), A(t) and gamma(t): all of the algorithm that changes from round to round."""
+    return _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
+
+
 def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingState:
-    t = node.turn
-    a = _weight(algorithm.weights, t)
-    x = node.dual_step(s.z, _total(algorithm.weights, t), at(algorithm.offset, t))
+    a, total, gamma = numbers_of(algorithm, node.turn)
+    x = node.dual_step(s.z, total, gamma)
     noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
     one = algorithm.sampling == "one"
     g = node.release(

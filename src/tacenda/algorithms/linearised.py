@@ -48,18 +48,23 @@ class LinearisedState:
     dual: Array
     heard: Array
 
+    def rows(self) -> list[Array]:
+        """w, shared, dual and heard."""
+        return [self.w, self.shared, self.dual, self.heard]
+
 
 @dataclass(frozen=True, eq=False)
 class _Factors:
-    """Columns (b, 1) of one (rho, eta): part = 1 / (2 rho deg + eta), what the own iterate, the
-    dual, the heard and the shared one are multiplied by, and the shared one in the dual's step."""
+    """Of one (rho, eta): part = 1 / (2 rho deg + eta), a column (b, 1); what the own iterate, the
+    dual, the heard and the shared one are multiplied by, and the shared one in the dual's step,
+    numbers where all nodes have the same."""
 
     part: Array
-    own: Array
-    dual: Array
-    heard: Array
-    shared: Array
-    back: Array
+    own: Any
+    dual: Any
+    heard: Any
+    shared: Any
+    back: Any
 
 
 def _factors(node: Node, rho: float, eta: Any) -> _Factors:
@@ -71,14 +76,18 @@ def _factors(node: Node, rho: float, eta: Any) -> _Factors:
         return found
     deg = node.degree
     part = 1 / (2 * rho * deg + eta)
-    found = _Factors(part, eta * part, 2 * part, rho * part, rho * part * deg, (-rho / 2) * deg)
+    others = (eta * part, 2 * part, rho * part, rho * part * deg, (-rho / 2) * deg)
+    if fixed and (deg == deg[0]).all():
+        found = _Factors(part, *(float(column[0, 0]) for column in others))
+    else:
+        found = _Factors(part, *others)
     if fixed:
         node.memo["linearised"] = (rho, eta, found)
     return found
 
 
 def _round(
-    s: LinearisedState,
+    rows: list[Array],
     node: Node,
     algorithm: Any,
     rho: float,
@@ -86,31 +95,41 @@ def _round(
     steps: int,
     relative_std: float | None,
 ) -> LinearisedState:
-    """One round of the family; eta is a number, or a function of the inner step."""
+    """One round of the family; eta is a number, or a function of the inner step.
+
+    The state's `rows` are taken out of the list, and each is let go as soon as it is not needed
+    here: where nobody else holds the state, its memory serves what follows.
+    """
+    w, shared, dual, heard = rows
+    rows.clear()
     if isinstance(eta, np.ndarray):  # one for each node
-        eta = eta.astype(s.w.dtype)
+        eta = eta.astype(w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
-    pull = None if steps == 1 else combined(2, s.dual, rho, s.heard, rho * node.degree, s.shared)
-    w = total = s.w
+    pull = None if steps == 1 else combined(2, dual, rho, heard, rho * node.degree, shared)
+    total: Any = None
     for k in range(1, steps + 1):
         e = eta(k) if callable(eta) else eta
         f = _factors(node, rho, e)
-        query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
         public = (
             combined(f.own, w, f.part, pull)
             if pull is not None  # in one pass where it is needed once
-            else combined(f.own, w, f.dual, s.dual, f.heard, s.heard, f.shared, s.shared)
+            else combined(f.own, w, f.dual, dual, f.heard, heard, f.shared, shared)
         )
+        if k == 1:
+            del shared, heard
+        query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
+        del w
         w = node.release(public - f.part * query, relative_std=relative_std)
-        del public, query  # large networks: their memory serves what follows
+        del public, query
         if by_prox:
             w = node.prox(w, f.part)
         if algorithm.radius is not None:
             w = _into_ball(w, algorithm.radius)
-        total = w if k == 1 else total + w
+        total = w if total is None else total + w
     shared = total / steps if steps > 1 else w
+    del total, pull
     heard = node.neighbour_sum(shared)
-    dual = combined(1, s.dual, rho / 2, heard, f.back, shared)
+    dual = combined(1, dual, rho / 2, heard, f.back, shared)
     return LinearisedState(w, shared, dual, heard)
 
 
@@ -266,14 +285,16 @@ class IPADMM(Algorithm):
 
     def step(self, s: LinearisedState, node: Node) -> LinearisedState:
         t, rounds_before = node.turn, (node.turn - 1) * self.inner_steps
+        rows = s.rows()
+        del s
         if isinstance(self.proximal, str):
 
             def eta(k: int) -> Any:
                 return self._theory(rounds_before + k, node)
 
-            return _round(s, node, self, at(self.penalty, t), eta, self.inner_steps, None)
+            return _round(rows, node, self, at(self.penalty, t), eta, self.inner_steps, None)
         return _round(
-            s, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps, None
+            rows, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps, None
         )
 
     @property
@@ -376,8 +397,9 @@ class DDPADMM(Algorithm):
         return _start(node, w)
 
     def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t = node.turn
-        return _round(s, node, self, at(self.penalty, t), at(self.proximal, t), 1, t**-0.25)
+        t, rows = node.turn, s.rows()
+        del s
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1, t**-0.25)
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
         return _spends(self, facts, degree, [t**-0.25 for t in range(1, rounds + 1)])
@@ -459,9 +481,10 @@ class CDPADMM(Algorithm):
         return _start(node, w)
 
     def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t = node.turn
+        t, rows = node.turn, s.rows()
+        del s
         shape = self.variance_decay ** ((t - 1) / 2)
-        return _round(s, node, self, at(self.penalty, t), at(self.proximal, t), 1, shape)
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1, shape)
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
         return _spends(self, facts, degree, [self.variance_decay ** (t / 2) for t in range(rounds)])

@@ -221,4 +221,5 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         labels : ndarray of shape (n_samples,)
             Of `classes_`.
         """
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        found = self.predict_proba(X)  # first: it says so if nothing was fitted
+        return np.asarray(self.classes_[found.argmax(axis=1)])

@@ -192,6 +192,7 @@ class Problem:
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
         self.store = self._store(rows, labels, table.offsets, shares)
+        self.sizes = self.store.sizes  # the same numbers, once
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
         # then hold that too.

@@ -92,7 +92,9 @@ class Store:
         self.loss, self.regulariser = loss, regulariser
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.weights = None if weights is None else _shares(weights, len(labels))
-        self.sizes: Ints = np.diff(offsets)
+        sizes = np.diff(offsets)
+        sizes.setflags(write=False)  # compiled code trusts it
+        self.sizes: Ints = sizes
         self.cut_for(self._row_elements() if row_elements is None else row_elements)
         self._norms: Floats | None = None
         self._chords: Any = None
@@ -128,6 +130,16 @@ class Store:
     @property
     def n_nodes(self) -> int:
         return len(self.sizes)
+
+    @property
+    def one_task_each(self) -> bool:
+        """Whether the records of every node are added up in one go."""
+        return self._one_task_each
+
+    @property
+    def row_elements(self) -> int:
+        """How many numbers a row of the table has, about as many if rows differ."""
+        return self._width
 
     @property
     def dim(self) -> int:
@@ -221,6 +233,27 @@ class Store:
         work = int(part.records) * self._width
         return self._gradients(
             w, part.tasks, part.factor, clip_norm, regularised, work, part.lengths
+        )
+
+    def gradient_terms(
+        self, nodes: Ints, clip_norm: float | None, batch_size: int | None
+    ) -> tuple[Any, ...]:
+        """What compiled code takes for gradients of these nodes without the regulariser: table,
+        labels, weights, norms, where each node's records begin and how many there are, loss, its
+        parameters, clip, and the factor (b,) of a node's sum."""
+        at = self._positions(nodes)
+        divisor = self.divisors[at] if batch_size is None else np.full(len(at), float(batch_size))
+        return (
+            self.kernel_rows,
+            self.labels,
+            self.kernel_weights,
+            _NO_NORMS if clip_norm is None else self.norms,
+            self.offsets[at],
+            self.sizes[at],
+            self.loss.code,
+            self.loss.numbers,
+            math.inf if clip_norm is None else float(clip_norm),
+            self.loss_scale / divisor,
         )
 
     def batch_gradient(

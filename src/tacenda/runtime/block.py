@@ -12,6 +12,7 @@ from tacenda._types import Array
 from tacenda.errors import UnsupportedError
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
+from tacenda.problem.constants import Constants
 from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
@@ -48,6 +49,14 @@ class Gate(Protocol):
     ) -> Array: ...
 
 
+def dual_factor(k: Constants, weight: float, quadratic: float) -> Any:
+    """What a step of dual averaging multiplies z by, shrunk or as it is: a plain number, which
+    takes the type of the rows, whatever type the settings were given in; or a number for each
+    coordinate, if the regulariser has them."""
+    factor = -1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic)
+    return factor if np.ndim(factor) else float(factor)
+
+
 class Block:
     """b nodes with their queries, their door and their neighbours. `start` opens a round; every
     call has its place in it."""
@@ -75,7 +84,8 @@ class Block:
         self.memo: dict[str, Any] = {}
         self._calls = [0]  # a list: a mapped block counts on
         self._mapped: tuple[Array, float, float | None, float | None] | None = None
-        self._other = self
+        # None, not itself: what refers to itself lives on until the collector comes, with all rows
+        self._other: Block | None = None
 
     def start(self, turn: int) -> None:
         """Open round `turn`."""
@@ -123,15 +133,20 @@ class Block:
     ) -> Block:
         """The same block on mapped records; it shares the round's calls, the door and the
         neighbours. Asked again with the same map, it is the same block."""
-        found, rest = self._mapped, (norm, clip_norm, smoothness)
-        if found is None or found[1:] != rest or not np.array_equal(found[0], matrix):
+        found, other, rest = self._mapped, self._other, (norm, clip_norm, smoothness)
+        if (
+            found is None
+            or other is None
+            or found[1:] != rest
+            or not np.array_equal(found[0], matrix)
+        ):
             other = copy.copy(self)
             other._queries = self._queries.mapped(matrix, *rest)
-            other.facts, other._mapped, other.memo = other._queries.facts, None, {}
-            self._mapped = (matrix.copy(), *rest)
-            self._other = other
-        self._other.turn, self._other._calls = self.turn, self._calls
-        return self._other
+            other.facts, other.memo = other._queries.facts, {}
+            other._mapped, other._other = None, None
+            self._mapped, self._other = (matrix.copy(), *rest), other
+        other.turn, other._calls = self.turn, self._calls
+        return other
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         return self._queries.argmin(linear, quadratic, centre)
@@ -190,5 +205,5 @@ class Block:
             return self.prox((-1.0 / quadratic) * z, weight / quadratic)
         l1 = weight * k.strength * k.regulariser.l1
         shrunk = z if l1 == 0 else np.sign(z) * np.maximum(np.abs(z) - l1, 0)
-        x: Array = shrunk * (-1.0 / (weight * (k.strength * k.regulariser.l2) + quadratic))
+        x: Array = shrunk * dual_factor(k, weight, quadratic)
         return x.astype(z.dtype, copy=False)

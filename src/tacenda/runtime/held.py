@@ -7,6 +7,7 @@ import copy
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from tacenda.problem.store import SparseStore
 from tacenda.problem.validate.persons import refuse_spread
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.spec import match
+
+_CHUNK = 1 << 20  # records that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,13 +254,20 @@ class Held:
         return float(self.ranks.total(self.problem.store.reads)[0])
 
     def _losses_at(self, w: Array) -> Array:
-        """(n,) each node's mean loss at one model (d,)."""
+        """(n,) each node's mean loss at one model (d,); the records of some nodes at a time."""
         store = self.problem.store
-        scores = store.scores(0, len(store.labels), w)
-        values = store.loss.value(scores if store.n_outputs > 1 else scores[:, 0], store.labels)
-        if store.weights is not None:
-            values = values * store.weights
-        return self.gathered(np.add.reduceat(values, store.offsets[:-1]) / store.sizes)
+        found, offsets = np.empty(store.n_nodes), store.offsets
+        goals = np.searchsorted(offsets, np.arange(_CHUNK, len(store.labels), _CHUNK))
+        for first, last in pairwise(np.unique([0, *goals, store.n_nodes]).tolist()):
+            a, b = int(offsets[first]), int(offsets[last])
+            scores = store.scores(a, b, w)
+            values = store.loss.value(
+                scores if store.n_outputs > 1 else scores[:, 0], store.labels[a:b]
+            )
+            if store.weights is not None:
+                values = values * store.weights[a:b]
+            found[first:last] = np.add.reduceat(values, offsets[first:last] - a)
+        return self.gathered(found / store.sizes)
 
     def reference(self, given: Any) -> Array | None:
         """The optimum that some metrics compare with: as given, or solved for."""

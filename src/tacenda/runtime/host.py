@@ -18,7 +18,9 @@ from tacenda.privacy.secrets.noise_plan import NoisePlan
 from tacenda.problem.queries import Answers
 from tacenda.rows import new_rows
 from tacenda.runtime.block import Block, Gate, Neighbours
+from tacenda.runtime.several_rounds import SeveralRounds
 from tacenda.runtime.spec import RunSpec
+from tacenda.threads import in_parts
 
 
 class Host:
@@ -26,7 +28,7 @@ class Host:
     of one node.
 
     plan: the noise of these rows, None without privacy; start (b, d): the public point where they
-    begin.
+    begin; several: their rounds in compiled calls, where there is such a thing.
     """
 
     def __init__(
@@ -38,13 +40,15 @@ class Host:
         neighbours: Neighbours,
         plan: NoisePlan | None,
         start: Array,
+        several: SeveralRounds | None = None,
     ) -> None:
         self.spec, self._positions, self._queries = spec, positions, queries
         self._algorithm = spec.algorithm.at_nodes(positions)
         self.block = self._block(gate, neighbours, plan)
         self.state = self._algorithm.init(self.block, start)
-        self._sum = np.zeros_like(start) if spec.output == "average" else None
+        self._sum = np.zeros(start.shape, start.dtype) if spec.output == "average" else None
         self._weight = 0.0
+        self._several = several
 
     def _block(self, gate: Gate, neighbours: Neighbours, plan: NoisePlan | None) -> Block:
         graph, at = self.spec.topology, self._positions
@@ -79,11 +83,27 @@ class Host:
         if restart:
             self.state = self._algorithm.restart(self.state, self.block)
 
-    def step(self, turn: int) -> None:
-        """One round of these nodes."""
+    def steps(self, first: int, last: int) -> int:
+        """Rounds from `first` on, up to `last` at the most: how far it came."""
+        if self._several is None:
+            self.step(first, keeps=False)
+            return first
+        self.state, done = self._several.run(self.state, self._sum, first, last)
+        if self._sum is not None:
+            for turn in range(first, done + 1):
+                self._weight += self._algorithm.averaging_weight(turn, self.spec.rounds)
+        return done
+
+    def step(self, turn: int, *, keeps: bool = True) -> None:
+        """One round of these nodes.
+
+        keeps: whether the state before it is still there if the round fails, as a peer needs that
+        goes on with other neighbours. If not, what the algorithm has no more use for serves the
+        round as memory.
+        """
         algorithm = self._algorithm
         self.block.start(turn)
-        self.state = algorithm.step(self.state, self.block)
+        self.state = algorithm.step(self.state if keeps else self._given_up(), self.block)
         if self._sum is not None:
             from tacenda.runtime import kernels  # here: it loads the compiler
 
@@ -92,12 +112,19 @@ class Host:
                 kernels.add_weighted(self._sum, algorithm.iterate(self.state), weight)
             self._weight += weight
 
+    def _given_up(self) -> Any:
+        """The state, which belongs to the caller alone from here on."""
+        state, self.state = self.state, None
+        return state
+
     def output(self) -> Array:
         """(b, d) what each node would answer now, by the run's rule."""
         if self._sum is None or self._weight == 0:
             return self.last()
-        out = new_rows(self._sum.shape, self._sum.dtype)
-        return np.divide(self._sum, self._sum.dtype.type(self._weight), out=out)
+        total, weight = self._sum, self._sum.dtype.type(self._weight)
+        out = new_rows(total.shape, total.dtype)
+        in_parts(_divide, len(out), out.size, total, weight, out)
+        return out
 
     def last(self) -> Array:
         """(b, d) each node's newest released model."""
@@ -128,6 +155,10 @@ class Host:
         if self._sum is not None:
             self._sum = np.array(arrays["average.sum"])
             self._weight = float(arrays["average.weight"][0])
+
+
+def _divide(begin: int, end: int, total: Array, weight: Any, out: Array) -> None:
+    np.divide(total[begin:end], weight, out=out[begin:end])
 
 
 def is_common(name: str) -> bool:

@@ -12,10 +12,10 @@ import numpy as np
 
 from tacenda._arrays import flat_input, read_only
 from tacenda._jit import EXACT, EXACT_INNER, njit
-from tacenda._prefetch import prefetch
+from tacenda._prefetch import LINE, prefetch
 from tacenda.threads import in_parts
 
-AHEAD = 24  # rows between the one that is asked for and the one that is added
+AHEAD = 48  # rows between the one that is asked for and the one that is added
 
 
 def weighted_sums(
@@ -27,7 +27,7 @@ def weighted_sums(
     work = len(columns) * out.shape[1] * len(nodes) // max(1, len(out))
     matrix, rows = (indptr, columns, weights), read_only(rows)
     if len(halo) == 0:
-        in_parts(_sums_here, len(nodes), work, nodes, *matrix, rows, out)
+        in_parts(sums_here, len(nodes), work, nodes, *matrix, rows, out)
     else:
         in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
 
@@ -38,14 +38,15 @@ def _ask_ahead(first: int, last: int, columns: Any, rows: Any, halo: Any) -> Non
     here = rows.shape[0]
     for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
         at = np.int64(columns[k])
-        if at < here:
-            prefetch(rows, at)
-        else:
-            prefetch(halo, at - here)
+        for byte in (0, LINE):  # the processor itself goes on from there
+            if at < here:
+                prefetch(rows, at, byte)
+            else:
+                prefetch(halo, at - here, byte)
 
 
 @njit(**EXACT)
-def _sums_here(
+def sums_here(
     begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
 ) -> None:
     """`weighted_sums` for nodes[begin : end], whose neighbours are all here."""
@@ -103,6 +104,10 @@ def _add_weighted(begin: int, end: int, total: Any, rows: Any, weight: Any) -> N
         mine[k] += weight * other[k]
 
 
+def _add(begin: int, end: int, total: Any, rows: Any) -> None:
+    total[begin:end] += rows[begin:end]
+
+
 def add_weighted(total: Any, rows: Any, weight: float) -> None:
     """total += weight * rows, in one pass where both are plain rows of one type."""
     if (
@@ -110,7 +115,8 @@ def add_weighted(total: Any, rows: Any, weight: float) -> None:
         or total.dtype != rows.dtype
         or not (total.flags.c_contiguous and rows.flags.c_contiguous)
     ):
-        total += rows if weight == 1 else np.multiply(weight, rows)
+        more = rows if weight == 1 else np.multiply(weight, rows)
+        in_parts(_add, len(total), total.size, total, more)
         return
     flat, size = total.reshape(-1), total.size
     in_parts(_add_weighted, size, size, flat, flat_input(rows), total.dtype.type(weight))

@@ -22,6 +22,7 @@ from tacenda.runtime.closing import Finish
 from tacenda.runtime.held import Held
 from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
+from tacenda.runtime.several_rounds import SeveralRounds
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag, Transport
 
@@ -45,8 +46,8 @@ class LocalHosts:
     ) -> None:
         problem, parts, ranks = held.problem, held.parts, held.ranks
         self._spec, self._held, self._ranks, self._store = spec, held, ranks, problem.store
-        several = ranks.size > 1
-        blocks = [ranks.rank] if several else range(len(parts))
+        of_ranks = ranks.size > 1
+        blocks = [ranks.rank] if of_ranks else range(len(parts))
         self._parts = [parts[k] for k in blocks]  # of the blocks here
         # Whether one block has all nodes: then nothing is picked out of anything
         self._one = len(parts) == 1 and np.array_equal(parts[0], np.arange(spec.topology.n))
@@ -59,7 +60,7 @@ class LocalHosts:
         self._hosts: list[Host] = []
         for k, part in zip(blocks, self._parts, strict=True):
             transport: Transport = NoTransport()
-            if several:
+            if of_ranks:
                 transport = ranks.end()
             elif self._meeting is not None:
                 transport = InProcessEnd(self._meeting, k)
@@ -81,9 +82,9 @@ class LocalHosts:
                 reserved = None if reserved is None else reserved.rows(part)
                 facts = facts.rows(part)
             # Every block makes the same releases: one tells of them
-            ledger = Ledger(reserved, witness if several or k == 0 else None)
+            ledger = Ledger(reserved, witness if of_ranks or k == 0 else None)
             own = (problem.store, held.sizes, part, facts, noise)
-            at = np.arange(len(part)) if several else part  # places in the store
+            at = np.arange(len(part)) if of_ranks else part  # places in the store
             grid = None if plan is None else plan.grid
             queries = (
                 Queries(*own, at=at, remembers=spec.privacy is None)
@@ -96,13 +97,21 @@ class LocalHosts:
             self._networks.append(network)
             self._ledgers.append(ledger)
             begin = (start if self._one else start[part]).astype(spec.row_type)
-            self._hosts.append(Host(spec, part, queries, door, network, plan, begin))
+            several = SeveralRounds.of(spec, queries, door, network) if self._one else None
+            self._hosts.append(Host(spec, part, queries, door, network, plan, begin, several))
         self.agree()
+
+    def steps(self, first: int, last: int) -> int:
+        """Rounds of all nodes from `first` on, up to `last` at the most: how far they came."""
+        if self._one:
+            return self._hosts[0].steps(first, last)
+        self.step(first)
+        return first
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""
         try:
-            self._each(lambda k: self._hosts[k].step(turn))
+            self._each(lambda k: self._hosts[k].step(turn, keeps=False))  # a failure ends the run
         except Exception as error:
             self._ranks.stop(error, f"in round {turn}")
             raise

@@ -17,19 +17,23 @@ SAVE_SECONDS = 5.0
 
 
 def drive(
-    step: Callable[[int], None],
+    steps: Callable[[int, int], int],
     done: int,
     rounds: int,
+    every: int,
     observers: Sequence[Observer],
     agree: Callable[[bool], bool] = bool,
 ) -> int:
-    """step(t) for t = done + 1 .. rounds, all observers told after each round; the number of rounds
-    done in the end. agree: asked after each round whether somebody wants to stop, since Ctrl-C in
-    one process of a run stops all after the same round."""
+    """Rounds done + 1 .. rounds; the number of rounds done in the end.
+
+    steps(first, last): some rounds from `first` on, up to `last` at the most; it returns how far it
+    came. All observers are told then, and at every multiple of `every`, unless that is 0. agree:
+    asked before them whether somebody wants to stop, since Ctrl-C in one process of a run stops all
+    after the same round."""
     with BetweenRounds() as interrupt:
         while done < rounds:
-            step(done + 1)
-            done += 1
+            pause = done + every - done % every if every else rounds
+            done = steps(done + 1, min(pause, rounds))
             asked = agree(interrupt.asked)
             stops = [observer(done, asked) for observer in observers]
             if asked:

@@ -40,6 +40,8 @@ from tacenda.problem.problem import Problem
 from tacenda.runtime.held import Held
 from tacenda.runtime.unseen import Unseen, encode_like
 
+_CHUNK = 1 << 20  # numbers that are looked at together
+
 
 @dataclass
 class Snapshot:
@@ -109,7 +111,11 @@ def _reference(s: Snapshot) -> Array:
 
 
 def _consensus(s: Snapshot) -> float:
-    return float(np.sqrt(np.mean(np.sum((s.models - s.average) ** 2, axis=1))))
+    squares, step = np.empty(len(s.models)), max(1, _CHUNK // s.models.shape[1])
+    for first in range(0, len(squares), step):  # a copy of all models would be a large one
+        some = s.models[first : first + step]
+        squares[first : first + step] = np.sum((some - s.average) ** 2, axis=1)
+    return float(np.sqrt(np.mean(squares)))
 
 
 def _infeasibility(s: Snapshot) -> float:

@@ -117,11 +117,11 @@ class Network:
         self.nodes = parts[me]
         # Whether all nodes are here, in the graph's order
         self._alone = bool(np.array_equal(self.nodes, np.arange(topology.n)))
-        self._owner = np.empty(topology.n, np.int64)
-        for block, part in enumerate(parts):
+        self._owner = np.zeros(topology.n, np.int64)
+        for block, part in enumerate(parts[1:], 1):
             self._owner[part] = block
         self.traffic = Traffic()
-        self._degree = topology.degrees[self.nodes]
+        self._degree = topology.degrees if self._alone else topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
         starts = np.cumsum([0, *(len(arriving) for _, arriving in self._halo.values())])
@@ -147,6 +147,18 @@ class Network:
     def _mixing(self) -> Matrix:
         """Our rows of W, where all edges are active."""
         return self._local(*self._topology.mixing(self._kind))
+
+    @property
+    def standing_mixing(self) -> Matrix | None:
+        """W, the same in every round, where all nodes are here; else None."""
+        return self._mixing if self._alone and self._varying is None else None
+
+    def count_rounds(self, rounds: int, rows: Array, reached: int) -> None:
+        """Note so many mixings of such rows, done by compiled rounds with `standing_mixing`;
+        reached: the round in which a message came to the radius, 0 if none did."""
+        self._count(rows, rounds * self._links)
+        if reached and self.reached_radius is None:
+            self.reached_radius = reached
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
@@ -268,7 +280,7 @@ class Network:
     def _sides(self, topology: Topology) -> tuple[Array, Array]:
         """Our nodes whose neighbours are all here, and the others, as rows."""
         if self._alone:
-            return np.arange(topology.n), np.empty(0, np.int64)
+            return self.nodes, np.empty(0, np.int64)
         owner = np.repeat(self._owner, topology.degrees)
         away = np.zeros(topology.n, bool)
         away[

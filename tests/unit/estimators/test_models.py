@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, QuantileRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -288,10 +289,20 @@ def test_what_is_not_declared_is_said() -> None:
         tc.Problem([(0.5 * X, y)], loss="poisson")
 
 
+KINDS = [tc.PrivatePoissonRegressor, tc.PrivateQuantileRegressor, tc.PrivateOrdinalClassifier]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_is_not_fitted_says_so(kind: Any) -> None:
+    for method in ("predict", "decision_function", "predict_proba", "score"):
+        if hasattr(kind, method):
+            given = (np.zeros((3, 2)), np.zeros(3))[: 2 if method == "score" else 1]
+            with pytest.raises(NotFittedError):
+                getattr(kind(), method)(*given)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", [tc.PrivatePoissonRegressor, tc.PrivateQuantileRegressor, tc.PrivateOrdinalClassifier]
-)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::tacenda.estimators.DeclarationWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator(kind: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import tacenda as tc
 from support import TUNED, problem, shards, uneven
+from tacenda.runtime import held, metrics
 from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import METRICS, Snapshot, measure
 from tacenda.runtime.ranks import ALONE
@@ -22,9 +23,9 @@ def snapshot() -> Snapshot:
     rng = np.random.default_rng(3)
     data = problem(N)
     test = shards([30], 4, seed=9)[0]
-    held, topology = Held.of(data, tc.graph.ring(N), 1, ALONE)
+    here, topology = Held.of(data, tc.graph.ring(N), 1, ALONE)
     unseen = Unseen.of(test, data, ALONE)
-    return Snapshot(held, topology, rng.normal(size=(N, 4)), data.solve(), unseen)
+    return Snapshot(here, topology, rng.normal(size=(N, 4)), data.solve(), unseen)
 
 
 def by_definition(s: Snapshot) -> dict[str, float]:
@@ -158,3 +159,17 @@ def test_labels_in_the_problems_own_coding() -> None:
         shards(uneven(N), 3, task="classes"), loss="multinomial", classes=(2, 0, 1)
     )
     assert encode_like(classes, [2, 0, 1]).tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 60])
+def test_looking_at_some_records_at_a_time_changes_no_bit(
+    chunk: int, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured() -> dict[str, float]:
+        again = Snapshot(snapshot.held, snapshot.topology, snapshot.models, None, None)
+        return measure(("objective", "loss", "consensus"), again)
+
+    whole = measured()
+    for module in (held, metrics):
+        monkeypatch.setattr(module, "_CHUNK", chunk)
+    assert measured() == whole

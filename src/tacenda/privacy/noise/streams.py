@@ -191,6 +191,16 @@ def release_normal(  # type: ignore[no-untyped-def]
 
 
 @njit(**EXACT)
+def round_normals(first, last, key, nodes, turn, call, out):  # type: ignore[no-untyped-def]
+    """out[r] = the standard normals of node nodes[r % b] in round turn + r // b: of several rounds,
+    (rounds * b, d)."""
+    state, lanes, b = np.empty(4, np.uint64), lanes_of(key), nodes.shape[0]
+    for r in range(first, last):
+        open_stream(state, lanes, nodes[r % b], turn + r // b, call, NORMAL)
+        fill_normal(state, out[r])
+
+
+@njit(**EXACT)
 def edge_normals(  # type: ignore[no-untyped-def]
     first, last, key, indptr, edges, signs, turn, call, out
 ):
@@ -241,6 +251,20 @@ def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[
             row[j] *= scale
 
 
+@njit(**EXACT_INNER)
+def next_record(s, at, rate, log_miss):  # type: ignore[no-untyped-def]
+    """The number of the record of a Poisson sample that follows number `at`, -1.0 before the first;
+    log_miss = `log_of_miss(rate)`."""
+    skip = 0.0 if rate >= 1.0 else np.floor(math.log(uniform(s)) / log_miss)
+    return at + (1.0 + skip)
+
+
+@njit(**EXACT_INNER)
+def log_of_miss(rate):  # type: ignore[no-untyped-def]
+    """ln(1 - rate): of the chance that a record does not enter."""
+    return math.log1p(-rate) if rate < 1.0 else -math.inf
+
+
 @njit(**EXACT)
 def poisson_records(  # type: ignore[no-untyped-def]
     first, last, key, nodes, turn, call, sizes, rates, indptr, records
@@ -251,16 +275,13 @@ def poisson_records(  # type: ignore[no-untyped-def]
     state, lanes, write = np.empty(4, np.uint64), lanes_of(key), records.shape[0] > 0
     for i in range(first, last):
         open_stream(state, lanes, nodes[i], turn, call, RECORDS)
-        found, at = 0, -1.0
-        log_miss = math.log1p(-rates[i]) if rates[i] < 1.0 else -math.inf
-        while True:
-            skip = 0.0 if rates[i] >= 1.0 else np.floor(math.log(uniform(state)) / log_miss)
-            at += 1.0 + skip
-            if at >= sizes[i]:
-                break
+        found, log_miss = 0, log_of_miss(rates[i])
+        at = next_record(state, -1.0, rates[i], log_miss)
+        while at < sizes[i]:
             if write:
                 records[indptr[i] + found] = int(at)
             found += 1
+            at = next_record(state, at, rates[i], log_miss)
         if not write:
             indptr[i + 1] = found
 

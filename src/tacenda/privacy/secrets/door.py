@@ -2,6 +2,8 @@
 value.
 
     release(value)             value + noise, for a Bounded value
+    charge_rounds(turns)       the charges of several releases that compiled code then makes
+                               (`runtime.several_rounds`, simulations only)
     release_masked(value)      whole numbers + noise + masks that cancel in the network's sum
     release_argmin(question)   the minimiser of an objective with noise inside it
     release_choice(choice)     one of several public candidates, the better ones more probable
@@ -26,6 +28,7 @@ from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.bounded import (
     Bounded,
+    Sample,
     as_column,
     bound_of,
     open_parts,
@@ -122,7 +125,9 @@ class Door:
                 "noise='correlated' needs the edges' streams, and this run was set up without them."
             )
         value.sample.spend()
-        charge, amount = self._price(value, turn, kind, relative_std, weight)
+        charge, amount = self._price(
+            bound_of(value), value.sample, turn, kind, relative_std, weight
+        )
         parts = open_parts(value)
         asked = self._named(value, parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
@@ -165,7 +170,9 @@ class Door:
         core, factor, offset = open_parts(value)
         unit = _common_unit(core, factor, offset)
         value.sample.spend()
-        charge, std = self._price(value, turn, NoiseKind.MASKED, None, weight)
+        charge, std = self._price(
+            bound_of(value), value.sample, turn, NoiseKind.MASKED, None, weight
+        )
         self._check_fine(std / unit)
         asked = self._named(value, core.dtype.str, value.shape[1], NoiseKind.MASKED, std)
         self.ledger.charge(turn, call, charge, asked)
@@ -186,14 +193,39 @@ class Door:
                 f"{members:.0f} members of a sum; nothing was drawn. Use a finer grid."
             )
 
+    def charge_rounds(
+        self, turns: range, call: int, sensitivity: Array, sample: Sample
+    ) -> Array | None:
+        """Book a Gaussian release at the place `call` of each of these rounds, and return their
+        noise_std (rounds, b); None without privacy, where nothing is charged.
+
+        For compiled rounds, which then ask, draw and release at these places; of seeded noise only,
+        which is named by its place. Each round has a sample of its own of this law.
+        """
+        if self.plan is None:
+            return None
+        if self.noise.by_question:
+            raise LeakError("Noise that is named by what is asked is drawn release by release.")
+        amounts = []
+        for turn in turns:
+            charge, amount = self._price(sensitivity, sample, turn, NoiseKind.GAUSSIAN, None, 1.0)
+            self.ledger.charge(turn, call, charge, b"")
+            amounts.append(amount)
+        return np.array(amounts)
+
     def _price(
-        self, value: Bounded, turn: int, noise: NoiseKind, relative_std: float | None, share: float
+        self,
+        sensitivity: Array,
+        sample: Sample,
+        turn: int,
+        noise: NoiseKind,
+        relative_std: float | None,
+        share: float,
     ) -> tuple[Charge, Any]:
         """What the release costs and its noise; an equal release just before has the same, and so
         the same Charge object."""
         assert self.plan is not None
         weight = share * self.plan.weight(turn)
-        sensitivity, sample = bound_of(value), value.sample
         last = self._priced
         known = weight.tobytes() if isinstance(weight, np.ndarray) else weight
         terms = (known, noise, relative_std, sample.kind)

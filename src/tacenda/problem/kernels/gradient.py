@@ -20,6 +20,7 @@ from tacenda.problem.kernels.rows import (
     accumulator,
     add,
     add_records,
+    ask_for,
     dot,
     flush,
     logistic_slope,
@@ -140,8 +141,8 @@ def add_binary(
     weight, for a loss of one score. weights: (N,) numbers from 0 to 1, or the number 1.
 
     A few records at a time, with at (SINGLES,) int64 and slopes (SINGLES,) to note them in: their
-    scores, their slopes, and their sum while they are near. A float32 `part` moves to `total` in
-    between.
+    scores, their slopes, and their sum while they are near and the next ones come. A float32 `part`
+    moves to `total` in between.
     """
     p, begin, step, listed = part.shape[0], first, SINGLES, records.shape[0] > 0
     while step > 1 and step * p > NEAR:
@@ -151,6 +152,10 @@ def add_binary(
         for e in range(count):
             at[e] = base + records[begin + e] if listed else begin + e
             slopes[e] = dot(rows, at[e], w, 0, p)
+            if not listed:
+                ask_for(rows, at[e] + step)
+            elif begin + e + step < last:
+                ask_for(rows, base + records[begin + e + step])
         slopes_at(labels, weights, norms, at, count, code, numbers, clip, slopes)
         add_records(rows, at, count, slopes, part)
         begin += count

@@ -17,6 +17,7 @@ from numba import types
 from numba.extending import overload
 
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
+from tacenda._prefetch import LINE, prefetch
 
 IN_ORDER: Any = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
@@ -258,6 +259,26 @@ def _add_records(rows: Any, at: Any, count: int, factors: Any, out: Any) -> Any:
     def sparse(rows: Any, at: Any, count: int, factors: Any, out: Any) -> None:
         for e in range(count):
             add(rows, at[e], factors[e], out, 0, out.shape[0])
+
+    return sparse if isinstance(rows, types.BaseTuple) else dense
+
+
+def ask_for(rows: Any, j: int) -> None:
+    """Ask for all of record j, if it is long: the processor finds short ones that follow each other
+    by itself, and those of a sparse table are short."""
+    raise TypeError("ask_for is only for compiled code.")
+
+
+@overload(ask_for, jit_options=FAST_BODY)
+def _ask_for(rows: Any, j: int) -> Any:
+    def dense(rows: Any, j: int) -> None:
+        length = rows.shape[1] * rows.itemsize
+        if length >= 4 * LINE:
+            for byte in range(0, length, LINE):
+                prefetch(rows, j, byte)
+
+    def sparse(rows: Any, j: int) -> None:
+        return
 
     return sparse if isinstance(rows, types.BaseTuple) else dense
 
