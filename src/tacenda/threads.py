@@ -22,7 +22,7 @@ from tacenda._types import Ints
 PARALLEL_ELEMENTS = 1 << 18  # below this much work, waking a second thread costs more than it saves
 # Large parts first and small ones last, so that no thread waits long for the last of the others:
 # each thread's share of the work is cut like this
-_CUTS = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
+_CUTS = (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16)
 _pool: ThreadPoolExecutor | None = None
 _making = threading.Lock()
 _limit: int | None = None

@@ -43,7 +43,7 @@ KERNELS = (  # in the order in which a run needs them
         "gradients",
         f"{_NODES} i1 i1 i1 i1 i1 i1' f2 - n - f f1 f f b f2 f2",
     ),
-    ("runtime.kernels", "sums_here", "n n i1 i1' s1' f1' f2' f2"),
+    ("runtime.kernels", "row_sums", "n n i1 i1' s1' f1' f2' f2"),
     ("problem.kernels.rows", "slopes_of", "n - f1' f1' f1"),
     ("problem.kernels.rows", "curvatures_of", "n - f1' f1' f1"),
     ("problem.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n f1 f2"),

@@ -261,7 +261,7 @@ def test_a_full_disk_of_rank_0_ends_a_fit_with_a_sentence(tmp_path: Path) -> Non
                 while True:
                     filler.write(bytes(4096))
         said = fit.said()
-        assert fit.process.returncode == 2, said
+        assert fit.process.returncode == 4, said
         assert said.count("tacenda:") == 1 and f"{fit.folder}/checkpoints" in said, said
         assert "the disk is full" in said
         (small / "filler").unlink()

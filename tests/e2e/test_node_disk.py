@@ -122,7 +122,13 @@ def test_a_failed_disk_is_no_fault_of_the_program(error: Exception, words: str) 
     assert exits.code_of(error) == exits.STATE
     assert words in exits.sentence_of(error)
     assert "free some space" in exits.sentence_of(error)
-    assert exits.code_of(OSError(errno.ENOSPC, "the disk is full: ...", "out.csv")) == exits.INPUT
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_file_that_a_full_disk_does_not_take_is_named(code: int) -> None:
+    error = OSError(code, "the disk is full: it needs 5 bytes", "out.csv")
+    assert exits.code_of(error) == exits.STATE
+    assert exits.sentence_of(error) == "out.csv: the disk is full: it needs 5 bytes."
 
 
 def test_a_damaged_log_names_the_file_and_the_remedy(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_much_work_is_shared() -> None:
     calls = Calls(seconds=0.01)
     threads.in_parts(calls, 100, 100 * MANY)
     assert calls.rows() == list(range(100))
-    assert len(calls.ranges) == 16 and len(calls.idents) > 1
+    assert len(calls.ranges) == 20 and len(calls.idents) > 1
 
 
 def test_the_limit_holds(monkeypatch: pytest.MonkeyPatch, four: None) -> None:
@@ -86,18 +86,18 @@ def test_ranges_cover_every_row_once_and_share_the_work(sizes: list[int], count:
     for given_sizes in (None, work):
         ranges = threads._ranges(rows, count, given_sizes)
         assert [k for first, last in ranges for k in range(first, last)] == list(range(rows))
-        assert all(last > first for first, last in ranges) and len(ranges) <= 4 * count
+        assert all(last > first for first, last in ranges) and len(ranges) <= 5 * count
     shares = [work[first:last].sum() for first, last in threads._ranges(rows, count, work)]
     assert max(shares) <= work.sum() / (2 * count) + 1 + work.max()
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
-def test_large_parts_come_first_and_the_last_ones_are_an_eighth_of_a_share(count: int) -> None:
+def test_large_parts_come_first_and_the_last_ones_are_a_sixteenth_of_a_share(count: int) -> None:
     rows = 4800 * count
     for sizes in (None, np.full(rows, 7)):
         lengths = [last - first for first, last in threads._ranges(rows, count, sizes)]
-        wanted = [2400] * count + [1200] * count + [600] * 2 * count
-        assert len(lengths) == 4 * count
+        wanted = [2400] * count + [1200] * count + [600] * count + [300] * 2 * count
+        assert len(lengths) == 5 * count
         assert all(abs(a - b) <= 1 for a, b in zip(lengths, wanted, strict=True))
 
 

@@ -616,10 +616,18 @@ class Algorithm(ABC):
     def repeats_releases(self) -> bool:
         """Whether, with these settings, every round makes the releases of the first over again.
 
-        Their noise is then worked out from two rounds instead of all. A claim that is not true
-        ends the run at the first release that differs: nothing is drawn that was not reserved.
+        They may differ in `relative_std` alone. Their noise is then worked out from two rounds
+        instead of all. A claim that is not true ends the run at the first release that differs:
+        nothing is drawn that was not reserved.
         """
         return False
+
+    def relative_std(self, turn: int) -> float | None:
+        """Tell the noise of a round over that of others, for a method with its own shape of it.
+
+        What its `step` gives to `release`; None for noise in proportion to the sensitivity.
+        """
+        return None
 
     @property
     def uses_start(self) -> bool:

@@ -87,13 +87,7 @@ def _factors(node: Node, rho: float, eta: Any) -> _Factors:
 
 
 def _round(
-    rows: list[Array],
-    node: Node,
-    algorithm: Any,
-    rho: float,
-    eta: Any,
-    steps: int,
-    relative_std: float | None,
+    rows: list[Array], node: Node, algorithm: Any, rho: float, eta: Any, steps: int
 ) -> LinearisedState:
     """One round of the family; eta is a number, or a function of the inner step.
 
@@ -105,6 +99,7 @@ def _round(
     if isinstance(eta, np.ndarray):  # one for each node
         eta = eta.astype(w.dtype)
     by_prox = _takes_prox(algorithm.regulariser_step, node)
+    shape = algorithm.relative_std(node.turn)
     pull = None if steps == 1 else combined(2, dual, rho, heard, rho * node.degree, shared)
     total: Any = None
     for k in range(1, steps + 1):
@@ -119,7 +114,7 @@ def _round(
             del shared, heard
         query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
         del w
-        w = node.release(public - f.part * query, relative_std=relative_std)
+        w = node.release(public - f.part * query, relative_std=shape)
         del public, query
         if by_prox:
             w = node.prox(w, f.part)
@@ -188,13 +183,19 @@ def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Priv
     return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
-def _spends(algorithm: Any, facts: Facts, degree: Array, shapes: list[float]) -> Array:
+def _has_plain_numbers(algorithm: Any) -> bool:
+    """Whether penalty and proximal weight are the same in all rounds: so is then what a record
+    moves."""
+    return all(isinstance(value, (int, float)) for value in (algorithm.penalty, algorithm.proximal))
+
+
+def _spends(algorithm: Any, facts: Facts, degree: Array, rounds: int) -> Array:
     """(b, 1) sum over the rounds of (s_t/shape_t)^2, s_t = 2Gc/(m (2 rho_t deg + eta_t))."""
     moved = facts.gradient_sensitivity()[:, None]
     total = np.zeros_like(moved)
-    for t, shape in enumerate(shapes, 1):
+    for t in range(1, rounds + 1):
         weight = 2 * at(algorithm.penalty, t) * degree + at(algorithm.proximal, t)
-        total = total + (moved / (weight * shape)) ** 2
+        total = total + (moved / (weight * algorithm.relative_std(t))) ** 2
     return total
 
 
@@ -292,14 +293,12 @@ class IPADMM(Algorithm):
             def eta(k: int) -> Any:
                 return self._theory(rounds_before + k, node)
 
-            return _round(rows, node, self, at(self.penalty, t), eta, self.inner_steps, None)
-        return _round(
-            rows, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps, None
-        )
+            return _round(rows, node, self, at(self.penalty, t), eta, self.inner_steps)
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps)
 
     @property
     def repeats_releases(self) -> bool:
-        return all(isinstance(value, (int, float)) for value in (self.penalty, self.proximal))
+        return _has_plain_numbers(self)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -399,10 +398,17 @@ class DDPADMM(Algorithm):
     def step(self, s: LinearisedState, node: Node) -> LinearisedState:
         t, rows = node.turn, s.rows()
         del s
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1, t**-0.25)
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
+
+    @property
+    def repeats_releases(self) -> bool:
+        return _has_plain_numbers(self)
+
+    def relative_std(self, turn: int) -> float:
+        return float(turn**-0.25)
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
-        return _spends(self, facts, degree, [t**-0.25 for t in range(1, rounds + 1)])
+        return _spends(self, facts, degree, rounds)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -483,11 +489,17 @@ class CDPADMM(Algorithm):
     def step(self, s: LinearisedState, node: Node) -> LinearisedState:
         t, rows = node.turn, s.rows()
         del s
-        shape = self.variance_decay ** ((t - 1) / 2)
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1, shape)
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
+
+    @property
+    def repeats_releases(self) -> bool:
+        return _has_plain_numbers(self)
+
+    def relative_std(self, turn: int) -> float:
+        return float(self.variance_decay ** ((turn - 1) / 2))
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
-        return _spends(self, facts, degree, [self.variance_decay ** (t / 2) for t in range(rounds)])
+        return _spends(self, facts, degree, rounds)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy

@@ -42,10 +42,9 @@ def code_of(error: BaseException) -> int:
 
 
 def is_disk(error: BaseException) -> bool:
-    """Whether a disk has failed while a state was written: full, over a quota, or a database that
-    cannot be written. Output files name themselves and say more."""
+    """Whether a disk has failed: full, over a quota, or a database that cannot be written."""
     if isinstance(error, OSError):
-        return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{type(error).__module__}.{type(error).__name__}" == "sqlite3.OperationalError"
 
 
@@ -77,7 +76,7 @@ def sentence_of(error: BaseException) -> str:
         return text or "interrupted."
     if words := lacks(error):
         return words
-    if is_disk(error):
+    if is_disk(error) and getattr(error, "filename", None) is None:  # files say more of themselves
         return (
             f"the disk cannot be written ({getattr(error, 'strerror', None) or text}); "
             f"free some space or repair the disk, and {_LOST_NOTHING}"

@@ -71,7 +71,7 @@ class Notebook:
             )
         value.sample.spend()
         share = weight * weight_of(self.weights, turn)
-        self._note(
+        self.note(
             Site(
                 turn,
                 share,
@@ -94,21 +94,22 @@ class Notebook:
             )
         value.sample.spend()
         share = weight * weight_of(self.weights, turn)
-        self._note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
+        self.note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
         return np.zeros(value.shape, np.uint64), 1.0
 
     def release_argmin(
         self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
     ) -> Array:
         weight, kind = weight_of(self.weights, turn), NoiseKind.within(noise)
-        self._note(Site(turn, weight, self.dim, kind, objective=question.terms))
+        self.note(Site(turn, weight, self.dim, kind, objective=question.terms))
         return np.zeros(question.shape)
 
-    def _note(self, site: Site) -> None:
+    def note(self, site: Site, count: int = 1) -> None:
+        """Write down so many releases, one after the other."""
         if self.sites and _alike(self.sites[-1][0], site):
-            self.sites[-1] = (self.sites[-1][0], self.sites[-1][1] + 1)
+            self.sites[-1] = (self.sites[-1][0], self.sites[-1][1] + count)
         else:
-            self.sites.append((site, 1))
+            self.sites.append((site, count))
 
 
 class Silence:
@@ -152,21 +153,33 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
     host = blank_host(spec, positions, notebook)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-        if turn == 2 and _goes_on_alike(spec, notebook):
-            (site, count) = notebook.sites[0]
-            return [(site, count // 2 * spec.rounds)]
+        if turn == 2 and (known := _goes_on_alike(spec, notebook)) is not None:
+            return known
     return notebook.sites
 
 
-def _goes_on_alike(spec: RunSpec, notebook: Notebook) -> bool:
-    """Whether all rounds make the releases of the first two, which are all one site."""
-    weights = notebook.weights
-    return (
-        spec.algorithm.repeats_releases
-        and len(notebook.sites) == 1
-        and notebook.sites[0][1] % 2 == 0
-        and bool((weights == weights[0]).all())
+def _goes_on_alike(spec: RunSpec, notebook: Notebook) -> Sites | None:
+    """The releases of all rounds, where those of the first two tell them; else None."""
+    weights, sites, shape = notebook.weights, notebook.sites, spec.algorithm.relative_std
+    if not spec.algorithm.repeats_releases or not sites or not (weights == weights[0]).all():
+        return None
+    each, left = divmod(sum(count for _, count in sites), 2)
+
+    def told(rounds: int) -> Sites:
+        first = sites[0][0]
+        if first.relative_std is None:
+            return [(first, each * rounds)]
+        shaped = Notebook(notebook.dim, weights)
+        for turn in range(1, rounds + 1):
+            shaped.note(replace(first, turn=turn, relative_std=shape(turn)), each)
+        return shaped.sites
+
+    expected = told(2)
+    found = len(expected) == len(sites) and all(
+        count == seen and _alike(site, other)
+        for (site, count), (other, seen) in zip(expected, sites, strict=True)
     )
+    return told(spec.rounds) if found and left == 0 else None
 
 
 def releases_by_round(spec: RunSpec) -> tuple[int, ...]:

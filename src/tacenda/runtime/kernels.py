@@ -11,50 +11,32 @@ from typing import Any
 import numpy as np
 
 from tacenda._arrays import flat_input, read_only
-from tacenda._jit import EXACT, EXACT_INNER, njit
+from tacenda._jit import EXACT, njit
 from tacenda._prefetch import LINE, prefetch
 from tacenda.threads import in_parts
 
 AHEAD = 48  # rows between the one that is asked for and the one that is added
 
 
-def weighted_sums(
-    nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, halo: Any, out: Any
-) -> None:
-    """out[i] = sum over k of weights[k] row(columns[k]), k = indptr[i] .. indptr[i+1] - 1 in this
-    order, for i in `nodes`; out (b, d). Without entries, weights are 1. The columns number [rows,
-    halo]; without a halo, the rows alone."""
+def weighted_sums(nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any) -> None:
+    """out[i] = sum over k of weights[k] rows[columns[k]], k = indptr[i] .. indptr[i+1] - 1 in this
+    order, for i in `nodes`; out (b, d). Without entries, weights are 1."""
     work = len(columns) * out.shape[1] * len(nodes) // max(1, len(out))
-    matrix, rows = (indptr, columns, weights), read_only(rows)
-    if len(halo) == 0:
-        in_parts(sums_here, len(nodes), work, nodes, *matrix, rows, out)
-    else:
-        in_parts(_weighted_sums, len(nodes), work, nodes, *matrix, rows, read_only(halo), out)
-
-
-@njit(**EXACT_INNER)
-def _ask_ahead(first: int, last: int, columns: Any, rows: Any, halo: Any) -> None:
-    """Ask for the rows which come `AHEAD` entries after these."""
-    here = rows.shape[0]
-    for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
-        at = np.int64(columns[k])
-        for byte in (0, LINE):  # the processor itself goes on from there
-            if at < here:
-                prefetch(rows, at, byte)
-            else:
-                prefetch(halo, at - here, byte)
+    in_parts(row_sums, len(nodes), work, nodes, indptr, columns, weights, read_only(rows), out)
 
 
 @njit(**EXACT)
-def sums_here(
+def row_sums(
     begin: int, end: int, nodes: Any, indptr: Any, columns: Any, weights: Any, rows: Any, out: Any
 ) -> None:
-    """`weighted_sums` for nodes[begin : end], whose neighbours are all here."""
+    """`weighted_sums` for nodes[begin : end]."""
     zero, one, plain = out.dtype.type(0), out.dtype.type(1), weights.shape[0] == 0
     for n in range(begin, end):
         i = nodes[n]
         mine, first, last = out[i], indptr[i], indptr[i + 1]
-        _ask_ahead(first, last, columns, rows, rows)
+        for k in range(first + AHEAD, min(last + AHEAD, columns.shape[0])):
+            for byte in (0, LINE):  # the processor itself goes on from there
+                prefetch(rows, np.int64(columns[k]), byte)
         if (last - first) % 2 == 1:
             weight, row = one if plain else weights[first], rows[columns[first]]
             for j in range(mine.shape[0]):
@@ -67,34 +49,6 @@ def sums_here(
             weight, other = one if plain else weights[k], one if plain else weights[k + 1]
             for j in range(mine.shape[0]):
                 mine[j] = mine[j] + weight * row[j] + other * next_row[j]
-
-
-@njit(**EXACT)
-def _weighted_sums(
-    begin: int,
-    end: int,
-    nodes: Any,
-    indptr: Any,
-    columns: Any,
-    weights: Any,
-    rows: Any,
-    halo: Any,
-    out: Any,
-) -> None:
-    """The same where rows of other blocks are among the neighbours."""
-    zero, one, here = out.dtype.type(0), out.dtype.type(1), rows.shape[0]
-    plain = weights.shape[0] == 0
-    for n in range(begin, end):
-        i = nodes[n]
-        mine, first, last = out[i], indptr[i], indptr[i + 1]
-        _ask_ahead(first, last, columns, rows, halo)
-        for j in range(mine.shape[0]):
-            mine[j] = zero
-        for k in range(first, last):
-            weight, at = one if plain else weights[k], np.int64(columns[k])
-            row = rows[at] if at < here else halo[at - here]
-            for j in range(mine.shape[0]):
-                mine[j] = mine[j] + weight * row[j]
 
 
 @njit(**EXACT)

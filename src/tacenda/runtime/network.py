@@ -72,10 +72,10 @@ class _Round:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where rows of other blocks go: `room` for each of them, one after the other in `halo`; and
-    own rows as they are packed for each."""
+    """One table of all rows that are added up: our own, then those of other blocks, `room` for each
+    of them; and own rows as they are packed for each."""
 
-    halo: Array
+    rows: Array
     room: dict[int, Array]
     outgoing: dict[int, Array]
 
@@ -124,7 +124,8 @@ class Network:
         self._degree = topology.degrees if self._alone else topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
-        starts = np.cumsum([0, *(len(arriving) for _, arriving in self._halo.values())])
+        coming = [len(arriving) for _, arriving in self._halo.values()]
+        starts = np.cumsum([len(self.nodes), *coming])
         self._places = {
             other: slice(int(a), int(b))
             for other, a, b in zip(self._halo, starts[:-1], starts[1:], strict=True)
@@ -321,18 +322,20 @@ class Network:
         rows, add_up = np.ascontiguousarray(shared), self._kernels.weighted_sums
         out = new_rows(rows.shape, rows.dtype)
         if not self._halo:
-            add_up(self._inner, *matrix, rows, rows[:0], out)
+            add_up(self._inner, *matrix, rows, out)
             return out
         if self._overlapping is not None and not silent:
             places = self._standing_places(rows)
             for other, packed in places.outgoing.items():
                 np.take(rows, self._halo[other][0], axis=0, out=packed, mode="clip")
             arrived = self._overlapping.begin(tag, places.outgoing, places.room)
-            add_up(self._inner, *matrix, rows, places.halo, out)
+            places.rows[: len(rows)] = rows
+            add_up(self._inner, *matrix, places.rows, out)
             self._accepted(arrived(), places.room)
-            add_up(self._border, *matrix, rows, places.halo, out)
+            add_up(self._border, *matrix, places.rows, out)
             return out
         places = self._new_places(rows)
+        places.rows[: len(rows)] = rows
         room = {other: part for other, part in places.room.items() if other not in silent}
         outgoing = {other: rows[self._halo[other][0]] for other in room}
         received = self._exchanged(tag, outgoing, room)
@@ -341,8 +344,8 @@ class Network:
                 place[:] = 0
             elif received[other] is not place:
                 place[:] = received[other]
-        add_up(self._inner, *matrix, rows, places.halo, out)
-        add_up(self._border, *matrix, rows, places.halo, out)
+        add_up(self._inner, *matrix, places.rows, out)
+        add_up(self._border, *matrix, places.rows, out)
         return out
 
     def _standing_places(self, rows: Array) -> _Places:
@@ -357,9 +360,9 @@ class Network:
         return self._standing[key]
 
     def _new_places(self, rows: Array) -> _Places:
-        count = sum(len(arriving) for _, arriving in self._halo.values())
-        halo = np.empty((count, rows.shape[1]), rows.dtype)
-        return _Places(halo, {other: halo[at] for other, at in self._places.items()}, {})
+        count = len(rows) + sum(len(arriving) for _, arriving in self._halo.values())
+        table = np.empty((count, rows.shape[1]), rows.dtype)
+        return _Places(table, {other: table[at] for other, at in self._places.items()}, {})
 
     def _exchanged(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]

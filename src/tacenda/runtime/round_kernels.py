@@ -15,7 +15,7 @@ from tacenda._jit import EXACT, EXACT_INNER, njit
 from tacenda.privacy.noise.streams import RECORDS, lanes_of, log_of_miss, next_record, open_stream
 from tacenda.problem.kernels.gradient import SINGLES, add_binary
 from tacenda.problem.kernels.rows import accumulator, ask_for, flush
-from tacenda.runtime.kernels import sums_here
+from tacenda.runtime.kernels import row_sums
 
 # The places of a round, in the order in which the step asks for them
 SAMPLE, RELEASE = 0, 1
@@ -157,5 +157,5 @@ def dual_averaging(
                     beyond |= not abs(message) <= radius
             if beyond:
                 return read, turn + t
-        sums_here(0, b, everyone, indptr, columns, mixing, sent, z)
+        row_sums(0, b, everyone, indptr, columns, mixing, sent, z)
     return read, 0

@@ -133,15 +133,19 @@ REPEATING = [
     A.DPDDA(weights="linear"),
     A.GossipGD(noise="independent", step_size=tc.schedules.power(1.0, -0.5)),
     A.GossipGD(correlation=3.0),
+    A.DDPADMM(penalty=0.2),
+    A.CDPADMM(variance_decay=0.9, batch_size=5),
+    A.CDPADMM(variance_decay=1.0),
 ]
 
 
 def test_who_says_that_all_rounds_are_alike() -> None:
     said = {type(a) for a in [*REPEATING, *EVERY] if a.repeats_releases}
-    assert said == {A.IPADMM, A.DPDDA, A.GossipGD}
+    assert said == {A.IPADMM, A.DPDDA, A.GossipGD, A.DDPADMM, A.CDPADMM}
     for varying in (tc.schedules.power(0.1, 1.0), tc.schedules.Constant(0.1)):
-        assert not A.IPADMM(penalty=varying).repeats_releases
-        assert not A.IPADMM(proximal=varying).repeats_releases
+        for method in (A.IPADMM, A.DDPADMM, A.CDPADMM):
+            assert not method(penalty=varying).repeats_releases
+            assert not method(proximal=varying).repeats_releases
     assert not A.IPADMM(proximal="theory").repeats_releases
 
 
@@ -158,6 +162,7 @@ def test_two_rounds_tell_of_all_where_they_are_alike(
     monkeypatch.setattr(budget.Host, "step", lambda h, t: (played.append(t), step(h, t))[1])
     short = rehearse(run, np.arange(5))
     assert len(played) == (min(2, rounds) if spread == "uniform" else rounds)
+    assert sum(count for _, count in short) == rounds * getattr(algorithm, "inner_steps", 1)
     monkeypatch.setattr(type(algorithm), "repeats_releases", False)
     whole = rehearse(run, np.arange(5))
     assert [count for _, count in short] == [count for _, count in whole]
@@ -180,6 +185,31 @@ def test_a_run_whose_rounds_are_not_alike_after_all_draws_nothing_unreserved() -
     data = tc.Problem([(x, np.arange(40) % 2)] * 3, classes=(0, 1))
     with pytest.raises(BudgetError, match="Release 3 .* nothing was drawn"):
         tc.simulate(data, tc.graph.ring(3), algorithm, 4, tc.Privacy(1.0, 1e-5), 0, progress=False)
+
+
+def test_a_shape_of_the_noise_that_a_step_does_not_keep_draws_nothing_unreserved() -> None:
+    """Less noise than it told for round 3: refused there. Another shape in the first two rounds:
+    all of them are rehearsed."""
+
+    class Lying(A.CDPADMM):
+        def step(self, s: Any, node: Any) -> Any:
+            if node.turn < self.honest:
+                return super().step(s, node)
+            w = node.release(node.gradient(s.w) * 1e-3, relative_std=1e-9)
+            return type(s)(w, w, s.dual, s.heard)
+
+    x = np.eye(4)[np.arange(40) % 4] * 0.5
+    data = tc.Problem([(x, np.arange(40) % 2)] * 3, classes=(0, 1))
+    ring, budget_ = tc.graph.ring(3), tc.Privacy(1.0, 1e-5)
+    late = Lying()
+    object.__setattr__(late, "honest", 3)
+    with pytest.raises(BudgetError, match="Release 3 .* nothing was drawn"):
+        tc.simulate(data, ring, late, 4, budget_, 0, progress=False)
+    early = Lying()
+    object.__setattr__(early, "honest", 2)
+    plan = rehearse(spec(early, budget_, rounds=4), np.arange(5))
+    assert [site.relative_std for site, _ in plan] == [1.0, 1e-9]
+    assert [count for _, count in plan] == [1, 3]
 
 
 def test_a_notebook_takes_nothing_but_bounded_values() -> None:

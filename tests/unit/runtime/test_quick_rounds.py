@@ -109,11 +109,17 @@ def test_noise_without_threads_is_the_same(monkeypatch: pytest.MonkeyPatch, dtyp
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_weighted_sums_are_those_of_scipy(dtype: Any) -> None:
     rng = np.random.default_rng(4)
-    matrix = csr_array(((rng.random((9, 9)) < 0.4) * rng.normal(size=(9, 9))).astype(dtype))
-    rows, out = rng.normal(size=(9, 50)).astype(dtype), np.full((9, 50), np.nan, dtype)
-    every, none = np.arange(matrix.shape[0]), rows[:0]
-    kernels.weighted_sums(every, matrix.indptr, matrix.indices, matrix.data, rows, none, out)
-    assert out.tobytes() == np.asarray(matrix @ rows).tobytes()
+    matrix = csr_array(((rng.random((9, 14)) < 0.4) * rng.normal(size=(9, 14))).astype(dtype))
+    rows, out = rng.normal(size=(14, 50)).astype(dtype), np.full((9, 50), np.nan, dtype)
+    want = np.asarray(matrix @ rows)
+    for nodes in (np.array([0, 3, 4, 8]), np.array([1, 2, 5, 6, 7])):
+        kernels.weighted_sums(nodes, matrix.indptr, matrix.indices, matrix.data, rows, out)
+        assert out[nodes].tobytes() == want[nodes].tobytes()
+    assert out.tobytes() == want.tobytes()
+    ones = csr_array((np.ones(matrix.nnz, dtype), matrix.indices, matrix.indptr), matrix.shape)
+    plain = matrix.data[:0]
+    kernels.weighted_sums(np.arange(9), matrix.indptr, matrix.indices, plain, rows, out)
+    assert out.tobytes() == np.asarray(ones @ rows).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -81,7 +81,7 @@ class Charge:
         """Whether both charges are equal for every node."""
         if self.kind is not other.kind or self.n_nodes != other.n_nodes:
             return False
-        return all(bool(np.all(mine == theirs)) for _, mine, theirs in self._beside(other))
+        return all(bool((mine == theirs).all()) for _, mine, theirs in self._beside(other))
 
     def covered_by(self, other: Charge) -> bool:
         """Whether this charge costs no node more than `other` does."""
@@ -89,7 +89,7 @@ class Charge:
             return False
         for name, mine, theirs in self._beside(other):
             worse = _WORSE[name]
-            if not np.all(worse * (mine - theirs) <= _SLACK * np.abs(theirs)):
+            if not (worse * (mine - theirs) <= _SLACK * np.abs(theirs)).all():
                 return False
         return True
 

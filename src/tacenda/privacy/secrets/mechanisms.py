@@ -129,8 +129,7 @@ CURVATURE_SHARE = 0.1
 def gaussian_charge(noise_std: Array, sensitivity: Array, sample: Sample) -> Charge:
     """The charge of Gaussian noise on a value of that sensitivity; both (b,)."""
     _refuse_unbounded(sensitivity)
-    with np.errstate(divide="ignore"):
-        z = noise_std / sensitivity
+    z = noise_std / sensitivity
     if sample.kind == "poisson":
         return Charge(events.PoissonGaussian, {"noise_multiplier": z, "rate": _rate(sample)})
     if sample.kind == "one":
@@ -251,14 +250,15 @@ def _rate(sample: Sample) -> Array:
 
 
 def _refuse_unbounded(sensitivity: Array) -> None:
+    if sensitivity.min() > 0 and sensitivity.max() < np.inf:  # neither of them is true of NaN
+        return
     if not np.all(np.isfinite(sensitivity)):
         raise PrivacyError(
             "One record may change this value without bound. "
             "Use a loss with bounded slope (huber, logistic, ...), "
             "or set clip_norm to clip each record's gradient."
         )
-    if np.any(sensitivity <= 0):
-        raise PrivacyError(
-            "A value of sensitivity 0 holds nothing of the records (was it multiplied by 0?); "
-            "it needs no release."
-        )
+    raise PrivacyError(
+        "A value of sensitivity 0 holds nothing of the records (was it multiplied by 0?); "
+        "it needs no release."
+    )
