@@ -72,10 +72,11 @@ class _Round:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """One table of all rows that are added up: our own, then those of other blocks, `room` for each
-    of them; and own rows as they are packed for each."""
+    """The table that our nodes with neighbours in other blocks add up from: `own` rows, then those
+    of other blocks, `room` for each of them; and own rows as they are packed for each."""
 
-    rows: Array
+    table: Array
+    own: Array
     room: dict[int, Array]
     outgoing: dict[int, Array]
 
@@ -124,14 +125,15 @@ class Network:
         self._degree = topology.degrees if self._alone else topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
         self._halo = self._plan_halo(topology)
+        self._inner, self._border = self._sides(topology)
+        self._beside = self._beside_border(topology)
         coming = [len(arriving) for _, arriving in self._halo.values()]
-        starts = np.cumsum([len(self.nodes), *coming])
+        starts = np.cumsum([len(self._beside), *coming])
         self._places = {
             other: slice(int(a), int(b))
             for other, a, b in zip(self._halo, starts[:-1], starts[1:], strict=True)
         }
         self._standing: dict[Any, _Places] = {}
-        self._inner, self._border = self._sides(topology)
         self._varying = None if isinstance(mixing, str) else mixing
         self._kind: Any = mixing if isinstance(mixing, str) else mixing.weights
         self._round: _Round | None = None
@@ -292,24 +294,39 @@ class Network:
         away = away[self.nodes]
         return np.flatnonzero(~away), np.flatnonzero(away)
 
+    def _beside_border(self, topology: Topology) -> Array:
+        """Our rows, ascending, which those with neighbours elsewhere add up: their own, and those
+        of their neighbours here."""
+        if self._alone:
+            return self._border
+        wanted = np.zeros(topology.n, bool)
+        border = np.zeros(topology.n, bool)
+        border[self.nodes[self._border]] = True
+        wanted[topology.indices[np.repeat(border, topology.degrees)]] = True
+        return np.flatnonzero((wanted | border)[self.nodes])
+
     def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
-        """CSR rows (indptr, columns, weights) of our nodes, columns renumbered to [our rows, halo
-        rows], in the graph's order."""
+        """CSR rows (indptr, columns, weights) of our nodes, in the graph's order; columns are
+        renumbered to our rows, and of nodes with neighbours elsewhere to the rows of their table
+        (`_Places`)."""
         none = np.empty(0, self._dtype)
         if self._alone:
             narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
             chosen_weights = none if weights is None else weights.astype(self._dtype)
             return read_only(indptr), read_only(narrow), read_only(chosen_weights)
-        column = np.full(len(indptr) - 1, -1, np.int64)
-        column[self.nodes] = np.arange(len(self.nodes))
-        start = len(self.nodes)
-        for _, arriving in self._halo.values():
-            column[arriving] = np.arange(start, start + len(arriving))
-            start += len(arriving)
+        here, there = np.full((2, len(indptr) - 1), -1, np.int64)
+        here[self.nodes] = np.arange(len(self.nodes))
+        there[self.nodes[self._beside]] = np.arange(len(self._beside))
+        for other, (_, arriving) in self._halo.items():
+            there[arriving] = np.arange(self._places[other].start, self._places[other].stop)
+        border = np.zeros(len(self.nodes), bool)
+        border[self._border] = True
         counts = np.diff(indptr)[self.nodes]
         starts = np.concatenate([[0], np.cumsum(counts)])
         chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        narrow = column[indices[chosen]].astype(np.int32 if start < 1 << 31 else np.int64)
+        at = indices[chosen]
+        column = np.where(np.repeat(border, counts), there[at], here[at])
+        narrow = column.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
         chosen_weights = none if weights is None else weights[chosen].astype(self._dtype)
         return read_only(starts), read_only(narrow), read_only(chosen_weights)
 
@@ -329,13 +346,11 @@ class Network:
             for other, packed in places.outgoing.items():
                 np.take(rows, self._halo[other][0], axis=0, out=packed, mode="clip")
             arrived = self._overlapping.begin(tag, places.outgoing, places.room)
-            places.rows[: len(rows)] = rows
-            add_up(self._inner, *matrix, places.rows, out)
+            add_up(self._inner, *matrix, rows, out)
             self._accepted(arrived(), places.room)
-            add_up(self._border, *matrix, places.rows, out)
+            self._add_border(matrix, rows, places, out)
             return out
         places = self._new_places(rows)
-        places.rows[: len(rows)] = rows
         room = {other: part for other, part in places.room.items() if other not in silent}
         outgoing = {other: rows[self._halo[other][0]] for other in room}
         received = self._exchanged(tag, outgoing, room)
@@ -344,9 +359,14 @@ class Network:
                 place[:] = 0
             elif received[other] is not place:
                 place[:] = received[other]
-        add_up(self._inner, *matrix, places.rows, out)
-        add_up(self._border, *matrix, places.rows, out)
+        add_up(self._inner, *matrix, rows, out)
+        self._add_border(matrix, rows, places, out)
         return out
+
+    def _add_border(self, matrix: Matrix, rows: Array, places: _Places, out: Array) -> None:
+        """The sums of our nodes with neighbours in other blocks, whose rows are there."""
+        np.take(rows, self._beside, axis=0, out=places.own, mode="clip")
+        self._kernels.weighted_sums(self._border, *matrix, places.table, out)
 
     def _standing_places(self, rows: Array) -> _Places:
         """Those of rows of this width and type, the same in every round: a transport that works
@@ -360,9 +380,11 @@ class Network:
         return self._standing[key]
 
     def _new_places(self, rows: Array) -> _Places:
-        count = len(rows) + sum(len(arriving) for _, arriving in self._halo.values())
+        own = len(self._beside)
+        count = own + sum(len(arriving) for _, arriving in self._halo.values())
         table = np.empty((count, rows.shape[1]), rows.dtype)
-        return _Places(table, {other: table[at] for other, at in self._places.items()}, {})
+        room = {other: table[at] for other, at in self._places.items()}
+        return _Places(table, table[:own], room, {})
 
     def _exchanged(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
