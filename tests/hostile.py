@@ -219,7 +219,10 @@ def problems(case: Case) -> tuple[Any, Any]:
         if case.relation == "replace-one"
         else (case.x[:-1], case.y[:-1], others),
     )
-    with mock.patch("tacenda.problem.store._TASK_ELEMENTS", 2 if case.cut else 1 << 17):
+    with (
+        mock.patch("tacenda.problem.store._TASK_ELEMENTS", 2 if case.cut else 1 << 17),
+        mock.patch("tacenda.problem.store._TASK_RECORDS", 1 if case.cut else 64),
+    ):
         return tuple(_problem(case, *part) for part in pair)
 
 

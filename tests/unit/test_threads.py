@@ -258,6 +258,7 @@ def test_no_kernel_depends_on_the_number_of_threads(
     from tacenda.problem import store as store_module
 
     monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 1 << 10)  # several tasks of a node, too
+    monkeypatch.setattr(store_module, "_TASK_RECORDS", 1)
     monkeypatch.setattr(threads, "_pool", None)
     answers = []
     for cores, least in ((1, MANY), (2, 1), (5, 1)):

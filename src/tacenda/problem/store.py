@@ -25,8 +25,9 @@ from tacenda.problem.statistics import Records, Statistic, block_records, enforc
 from tacenda.rows import new_rows
 from tacenda.threads import PARALLEL_ELEMENTS, in_parts
 
-# A task reads about a megabyte: long against its start, short against a whole large node
-_TASK_ELEMENTS = 1 << 17
+# A task reads about a megabyte: long against its start, short against a whole large node; and so
+# many records at least, beside which its sum of one row is short
+_TASK_ELEMENTS, _TASK_RECORDS = 1 << 17, 64
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
 _NO_NORMS: Floats = np.empty(0)
@@ -113,8 +114,8 @@ class Store:
         """Cut the nodes' records into tasks as in a table with so many numbers in a row: the
         records of some nodes must be cut as the whole table's, or sums differ in their last bit."""
         self._width = row_elements
-        per_node = np.maximum(1, self.sizes * self._width // _TASK_ELEMENTS)
-        self._tasks_of: Ints = np.minimum(per_node, np.minimum(_TASKS_PER_NODE, self.sizes))
+        most = np.minimum(self.sizes * self._width // _TASK_ELEMENTS, self.sizes // _TASK_RECORDS)
+        self._tasks_of: Ints = np.clip(most, 1, _TASKS_PER_NODE)
         self._one_task_each = bool(self._tasks_of.max() == 1)
         self._last_part: _Part | None = None
 

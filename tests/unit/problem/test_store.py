@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,10 +180,50 @@ def test_integer_gradient_refuses():
         problem.store.integer_gradient(np.arange(4), w, 0.0, clip_norm=1.0)
 
 
+@pytest.mark.parametrize(
+    ("records", "features", "tasks"),
+    [(40, 10, 1), (64, 10_000, 1), (128, 10_000, 2), (2000, 10_000, 16), (20_000, 10, 1)],
+)
+def test_tasks_read_much_and_have_many_records(records: int, features: int, tasks: int) -> None:
+    table = np.zeros((records, 1))
+    store = Problem([(table, np.arange(records) % 2)], classes=(0, 1)).store
+    store.cut_for(features)
+    assert store._tasks_of.tolist() == [tasks]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("features", [255, 256, 257, 700, 1100])
+def test_gradients_of_long_records_are_those_of_numpy(features: int, dtype: Any) -> None:
+    """Of all records, and of samples with one, few and many of them."""
+    rng = np.random.default_rng(features)
+    sizes, parts = (3, 70, 41), []
+    for m in sizes:
+        x = rng.normal(size=(m, features))
+        x /= np.linalg.norm(x, axis=1, keepdims=True) * 1.01
+        parts.append((x.astype(dtype), rng.integers(0, 2, m)))
+    problem = Problem(parts, strength=0.0, classes=(0, 1))
+    w = rng.normal(size=(3, features)).astype(dtype)
+    samples = [np.array([2]), np.array([0, 5, 6, 33, 69]), np.arange(0, 41, 2)]
+
+    def mean(k: int, chosen: Any, count: int) -> Any:
+        x, y = parts[k][0][chosen].astype(float), 2.0 * parts[k][1][chosen] - 1
+        slopes = -y / (1 + np.exp(y * (x @ w[k].astype(float))))
+        return slopes @ x / count
+
+    close = {"rtol": 1e-12, "atol": 1e-14} if dtype is np.float64 else {"rtol": 2e-4, "atol": 1e-6}
+    found = problem.store.gradient(np.arange(3), w)
+    want = [mean(k, np.arange(m), m) for k, m in enumerate(sizes)]
+    np.testing.assert_allclose(found, want, **close)
+    ends, records = np.cumsum([0, *map(len, samples)]), np.concatenate(samples)
+    drawn = problem.store.batch_gradient(np.arange(3), w, ends, records, 4)
+    np.testing.assert_allclose(drawn, [mean(k, c, 4) for k, c in enumerate(samples)], **close)
+
+
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 def test_a_node_does_not_depend_on_its_block(sparse, monkeypatch):
     # So that nodes are cut into several tasks
     monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 12)
+    monkeypatch.setattr(store_module, "_TASK_RECORDS", 1)
     for loss in ("logistic", "multinomial"):
         problem = make(loss, sparse)
         assert problem.store._tasks_of.max() > 1

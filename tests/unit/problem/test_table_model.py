@@ -26,6 +26,7 @@ CLASSES: Any = {"binary": ("no", "yes"), "classes": (0, 1, 2), "regression": Non
 def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "cut":
         monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 9)
+        monkeypatch.setattr(store_module, "_TASK_RECORDS", 1)
         monkeypatch.setattr(threads, "PARALLEL_ELEMENTS", 1)
         monkeypatch.setattr(threads, "_cores", lambda: 3)
         monkeypatch.setattr(problem_module, "_CHUNK_SCORES", 10)

@@ -16,12 +16,14 @@ from numba.extending import overload
 
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda.problem.kernels.rows import (
+    AT_ONCE,
     LOGISTIC,
     accumulator,
     add,
     add_records,
     ask_for,
     dot,
+    dot_ahead,
     flush,
     logistic_slope,
     slope_of,
@@ -145,17 +147,25 @@ def add_binary(
     moves to `total` in between.
     """
     p, begin, step, listed = part.shape[0], first, SINGLES, records.shape[0] > 0
-    while step > 1 and step * p > NEAR:
+    while step > 4 and step * p > NEAR:  # `add_records` takes four at a time
         step >>= 1
     while begin < last:
         count = step if begin + step < last else last - begin
-        for e in range(count):
-            at[e] = base + records[begin + e] if listed else begin + e
-            slopes[e] = dot(rows, at[e], w, 0, p)
-            if not listed:
-                ask_for(rows, at[e] + step)
-            elif begin + e + step < last:
-                ask_for(rows, base + records[begin + e + step])
+        if p <= AT_ONCE:
+            for e in range(count):
+                at[e] = base + records[begin + e] if listed else begin + e
+                slopes[e] = dot(rows, at[e], w, 0, p)
+                if not listed:
+                    ask_for(rows, at[e] + step)
+                elif begin + e + step < last:
+                    ask_for(rows, base + records[begin + e + step])
+        else:
+            for e in range(count):
+                at[e] = base + records[begin + e] if listed else begin + e
+                ahead = begin + e + step
+                if listed:
+                    ahead = base + records[ahead if ahead < last else last - 1]
+                slopes[e] = dot_ahead(rows, at[e], ahead, w)
         slopes_at(labels, weights, norms, at, count, code, numbers, clip, slopes)
         add_records(rows, at, count, slopes, part)
         begin += count

@@ -19,6 +19,8 @@ from numba.extending import overload
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda._prefetch import LINE, prefetch
 
+LONG = 4  # lines of memory: the processor itself finds shorter records that follow each other
+AT_ONCE = 256  # numbers of a record that are asked for together
 IN_ORDER: Any = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
 # The codes are those of the classes in losses.py; a test compares the two.
@@ -218,6 +220,37 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
     return sparse if is_sparse else dense
 
 
+def dot_ahead(rows: Any, j: int, ahead: int, w: Any) -> Any:
+    """x_j . w, while record `ahead` is asked for: some numbers of both at a time, since the
+    processor waits for many that are asked for at once. For long records; to shorter ones it is a
+    detour."""
+    raise TypeError("dot_ahead is only for compiled code.")
+
+
+@overload(dot_ahead, jit_options=FAST_BODY)
+def _dot_ahead(rows: Any, j: int, ahead: int, w: Any) -> Any:
+    is_sparse = isinstance(rows, types.BaseTuple)
+    single = w.dtype == types.float32 and (rows[0] if is_sparse else rows).dtype == types.float32
+    zero = np.float32(0.0) if single else 0.0
+
+    def dense(rows: Any, j: int, ahead: int, w: Any) -> Any:
+        x, p, size, total = rows[j], w.shape[0], rows.itemsize, zero
+        for begin in range(0, p, AT_ONCE):
+            end = min(begin + AT_ONCE, p)
+            for byte in range(begin * size, end * size, LINE):
+                prefetch(rows, ahead, byte)
+            a, b, part = x[begin:end], w[begin:end], zero
+            for k in range(a.shape[0]):
+                part += a[k] * b[k]
+            total += part
+        return total
+
+    def sparse(rows: Any, j: int, ahead: int, w: Any) -> Any:
+        return dot(rows, j, w, 0, w.shape[0])
+
+    return sparse if is_sparse else dense
+
+
 @overload(add, jit_options=FAST_BODY)
 def _add(rows: Any, j: int, factor: float, out: Any, offset: int, width: int) -> Any:
     number = np.float32 if out.dtype == types.float32 else np.float64
@@ -264,8 +297,7 @@ def _add_records(rows: Any, at: Any, count: int, factors: Any, out: Any) -> Any:
 
 
 def ask_for(rows: Any, j: int) -> None:
-    """Ask for all of record j, if it is long: the processor finds short ones that follow each other
-    by itself, and those of a sparse table are short."""
+    """Ask for all of record j, if it is long; those of a sparse table are short."""
     raise TypeError("ask_for is only for compiled code.")
 
 
@@ -273,7 +305,7 @@ def ask_for(rows: Any, j: int) -> None:
 def _ask_for(rows: Any, j: int) -> Any:
     def dense(rows: Any, j: int) -> None:
         length = rows.shape[1] * rows.itemsize
-        if length >= 4 * LINE:
+        if length >= LONG * LINE:
             for byte in range(0, length, LINE):
                 prefetch(rows, j, byte)
 
