@@ -58,7 +58,7 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, a
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
 
-deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, the image built and used (root; says what it could not run)
+deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, both images built and used (root; says what it could not run)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
 
 lock: $(VENV)/bin/uv  ## the image's packages with their hashes, deploy/requirements.txt

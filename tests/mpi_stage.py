@@ -227,7 +227,7 @@ def runs_of_files(mpi: Any, arguments: list[str]) -> None:
         assert one.held.whole is not None and mine.held.whole is None
         own, part = one.problem.of_nodes(here).store, mine.problem.store
         assert len(part.labels) < len(one.problem.store.labels), what
-        own.cut_for(part._width)
+        own.cut_for(part.row_elements)
         for name in ("rows", "labels", "offsets", "divisors", "_tasks_of"):
             a, b = getattr(own, name), getattr(part, name)
             pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]

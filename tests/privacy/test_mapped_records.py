@@ -168,7 +168,7 @@ def test_a_node_has_the_same_rows_in_every_block_of_a_diagonal_map(layout: str) 
         assert np.array_equal(table_of(rows_of(apart)), np.concatenate(expected))
         assert np.array_equal(open_values(apart.gradient(v[nodes], *ask)), gradients[nodes])
         for one in (apart, together):  # how a node's sum is cut depends on its own records only
-            assert one._store._width == problem.store._width  # type: ignore[attr-defined]
+            assert one._store.row_elements == problem.store.row_elements  # type: ignore[attr-defined]
 
 
 def test_a_sample_of_mapped_records_is_drawn_as_that_node_s_in_every_block() -> None:

@@ -387,8 +387,10 @@ def cluster(given: argparse.Namespace) -> str:
     import yaml
 
     parts = yaml.safe_load_all((DEPLOY / "kubernetes" / "dask.yaml").read_text("utf-8"))
-    job = next(part["spec"]["template"]["spec"] for part in parts if part["kind"] == "Job")
-    [job] = job["containers"]
+    pod = next(part["spec"]["template"]["spec"] for part in parts if part["kind"] == "Job")
+    [job] = pod["containers"]
+    command, named = [*job["command"], *job["args"]], "dask://tacenda-scheduler:8786"
+    assert any(named in word for word in command), f"the job does not speak to {named}"
     port = _free_port()
     with built(given, DEPLOY / "kubernetes" / "Dockerfile") as (folder, files, settings, base):
         runs = folder / "runs"
@@ -407,10 +409,7 @@ def cluster(given: argparse.Namespace) -> str:
             )
         ]
         try:
-            words = [
-                part.replace("dask://tacenda-scheduler:8786", f"dask://127.0.0.1:{port}")
-                for part in (*job["command"], *job["args"])
-            ]
+            words = [word.replace(named, f"dask://127.0.0.1:{port}") for word in command]
             said = told(*inside, *words)
         finally:
             for process in started:

@@ -298,13 +298,14 @@ def test_work_beside_is_done_once_and_waited_for(
 ) -> None:
     monkeypatch.setattr(threads, "_limit", limit)
     done: list[int] = []
+    begun = threading.Event()
 
     def work() -> None:
-        time.sleep(0.05)
+        begun.set()
         done.append(threading.get_ident())
 
     finish = threads.meanwhile(work)
-    time.sleep(0.01)  # another thread has begun, if there is one
+    assert limit == 1 or begun.wait(60)  # by another thread, if there is one
     finish()
     assert len(done) == 1
     assert (done[0] == threading.get_ident()) == (limit == 1)

@@ -623,9 +623,19 @@ class Algorithm(ABC):
         return False
 
     def relative_std(self, turn: int) -> float | None:
-        """Tell the noise of a round over that of others, for a method with its own shape of it.
+        """Noise of a round over a scale common to all rounds, where the method has its own rule.
 
-        What its `step` gives to `release`; None for noise in proportion to the sensitivity.
+        `step` must give the same number to `release`.
+
+        Parameters
+        ----------
+        turn : int
+            The round, from 1.
+
+        Returns
+        -------
+        float or None
+            Above 0. None: the noise is in proportion to the sensitivity of what is released.
         """
         return None
 

@@ -96,11 +96,18 @@ class DPADMM(Algorithm):
         rho, prox = at(self.penalty, t), at(self.proximal, t)
         pull = rho * s.centre + s.dual + prox * s.w
         query = -node.gradient(s.w, self.batch_size)
-        w = node.release((query + pull) / (rho + prox), relative_std=t ** (-self.noise_decay / 2))
+        w = node.release((query + pull) / (rho + prox), relative_std=self.relative_std(t))
         sent = w - s.dual / rho
         mean = hub * (sent + node.neighbour_sum(sent, senders=1 - hub)) / node.n_nodes
         centre = mean + (1 - hub) * node.neighbour_sum(mean, senders=hub)
         return DPADMMState(w, s.dual - rho * (w - centre), centre)
+
+    @property
+    def repeats_releases(self) -> bool:
+        return all(isinstance(value, (int, float)) for value in (self.penalty, self.proximal))
+
+    def relative_std(self, turn: int) -> float:
+        return float(turn ** (-self.noise_decay / 2))
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -112,7 +119,7 @@ class DPADMM(Algorithm):
     def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
         moved = facts.gradient_sensitivity()[:, None]
         units = [
-            (t ** (self.noise_decay / 2) / (at(self.penalty, t) + at(self.proximal, t))) ** 2
+            (self.relative_std(t) * (at(self.penalty, t) + at(self.proximal, t))) ** -2
             for t in range(1, rounds + 1)
         ]
         return np.asarray(moved**2 * sum(units))

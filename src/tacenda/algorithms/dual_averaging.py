@@ -54,13 +54,13 @@ def _total(kind: str, t: int) -> float:
     return t * (t + 1) / 2 if kind == "linear" else float(t)
 
 
-def numbers_of(algorithm: Any, t: int) -> tuple[float, float, Any]:
+def round_numbers(algorithm: Any, t: int) -> tuple[float, float, Any]:
     """a(t), A(t) and gamma(t): all of the algorithm that changes from round to round."""
     return _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
 
 
 def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingState:
-    a, total, gamma = numbers_of(algorithm, node.turn)
+    a, total, gamma = round_numbers(algorithm, node.turn)
     x = node.dual_step(s.z, total, gamma)
     noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
     one = algorithm.sampling == "one"

@@ -21,6 +21,7 @@ batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -189,16 +190,6 @@ def _has_plain_numbers(algorithm: Any) -> bool:
     return all(isinstance(value, (int, float)) for value in (algorithm.penalty, algorithm.proximal))
 
 
-def _spends(algorithm: Any, facts: Facts, degree: Array, rounds: int) -> Array:
-    """(b, 1) sum over the rounds of (s_t/shape_t)^2, s_t = 2Gc/(m (2 rho_t deg + eta_t))."""
-    moved = facts.gradient_sensitivity()[:, None]
-    total = np.zeros_like(moved)
-    for t in range(1, rounds + 1):
-        weight = 2 * at(algorithm.penalty, t) * degree + at(algorithm.proximal, t)
-        total = total + (moved / (weight * algorithm.relative_std(t))) ** 2
-    return total
-
-
 @dataclass(frozen=True)
 class IPADMM(Algorithm):
     """Multi-step linearised ADMM, Huang and Gong (2020) (11)-(15), (18), (23).
@@ -344,8 +335,49 @@ class IPADMM(Algorithm):
         return s.shared
 
 
+class _OneStep(Algorithm):
+    """What DDP- and CDP-ADMM share: one step a round, with noise as their `relative_std` tells."""
+
+    penalty: float | Schedule
+    proximal: float | Schedule | PerNode
+    regulariser_step: str
+
+    def init(self, node: Node, w: Array) -> LinearisedState:
+        return _start(node, w)
+
+    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
+        t, rows = node.turn, s.rows()
+        del s
+        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
+
+    @property
+    def repeats_releases(self) -> bool:
+        return _has_plain_numbers(self)
+
+    @abstractmethod
+    def relative_std(self, turn: int) -> float: ...
+
+    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
+        """(b, 1) sum over the rounds of (s_t/shape_t)^2, s_t = 2Gc/(m (2 rho_t deg + eta_t))."""
+        moved = facts.gradient_sensitivity()[:, None]
+        total = np.zeros_like(moved)
+        for t in range(1, rounds + 1):
+            weight = 2 * at(self.penalty, t) * degree + at(self.proximal, t)
+            total = total + (moved / (weight * self.relative_std(t))) ** 2
+        return total
+
+    def published_form(self) -> Algorithm:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")  # type: ignore[type-var]
+
+    def iterate(self, s: LinearisedState) -> Array:
+        return s.shared
+
+
 @dataclass(frozen=True)
-class DDPADMM(Algorithm):
+class DDPADMM(_OneStep):
     """Decentralised DP-ADMM, Gauthier et al. (2020): one step a round, variance (on w) ~ 1/sqrt(t).
 
     The recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for our eta.
@@ -392,41 +424,17 @@ class DDPADMM(Algorithm):
         _check(self)
         check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
 
-    def init(self, node: Node, w: Array) -> LinearisedState:
-        return _start(node, w)
-
-    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t, rows = node.turn, s.rows()
-        del s
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
-
-    @property
-    def repeats_releases(self) -> bool:
-        return _has_plain_numbers(self)
-
     def relative_std(self, turn: int) -> float:
         return float(turn**-0.25)
-
-    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
-        return _spends(self, facts, degree, rounds)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
 
-    def published_form(self) -> DDPADMM:
-        """With the subgradient of the regulariser, unless the prox is asked for."""
-        super().published_form()
-        as_given = self.regulariser_step == "prox"
-        return self if as_given else replace(self, regulariser_step="subgradient")
-
-    def iterate(self, s: LinearisedState) -> Array:
-        return s.shared
-
 
 @dataclass(frozen=True)
-class CDPADMM(Algorithm):
+class CDPADMM(_OneStep):
     """CDP-ADMM, Gauthier et al. (2020): each round's variance is R times that of the round before.
 
     One step a round; the recursion is that of `IPADMM` with l = 1; Gauthier et al. write 1/eta for
@@ -483,34 +491,10 @@ class CDPADMM(Algorithm):
                 f"not {self.variance_decay!r}."
             )
 
-    def init(self, node: Node, w: Array) -> LinearisedState:
-        return _start(node, w)
-
-    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t, rows = node.turn, s.rows()
-        del s
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
-
-    @property
-    def repeats_releases(self) -> bool:
-        return _has_plain_numbers(self)
-
     def relative_std(self, turn: int) -> float:
         return float(self.variance_decay ** ((turn - 1) / 2))
-
-    def spends(self, facts: Facts, degree: Array, rounds: int) -> Array:
-        return _spends(self, facts, degree, rounds)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         return concentrated_noise(facts, sites, weights, privacy)
-
-    def published_form(self) -> CDPADMM:
-        """With the subgradient of the regulariser, unless the prox is asked for."""
-        super().published_form()
-        as_given = self.regulariser_step == "prox"
-        return self if as_given else replace(self, regulariser_step="subgradient")
-
-    def iterate(self, s: LinearisedState) -> Array:
-        return s.shared

@@ -76,7 +76,7 @@ def sentence_of(error: BaseException) -> str:
         return text or "interrupted."
     if words := lacks(error):
         return words
-    if is_disk(error) and getattr(error, "filename", None) is None:  # files say more of themselves
+    if is_disk(error) and getattr(error, "filename", None) is None:  # one with a name says more
         return (
             f"the disk cannot be written ({getattr(error, 'strerror', None) or text}); "
             f"free some space or repair the disk, and {_LOST_NOTHING}"

@@ -25,8 +25,8 @@ from tacenda.problem.statistics import Records, Statistic, block_records, enforc
 from tacenda.rows import new_rows
 from tacenda.threads import PARALLEL_ELEMENTS, in_parts
 
-# A task reads about a megabyte: long against its start, short against a whole large node; and so
-# many records at least, beside which its sum of one row is short
+# A task reads about a megabyte: long beside starting it, short beside a large node. It has at least
+# 64 records, so that clearing and adding its one row of sums costs little beside them
 _TASK_ELEMENTS, _TASK_RECORDS = 1 << 17, 64
 _TASKS_PER_NODE = 16
 _NO_RECORDS: Ints = np.empty(0, dtype=np.int64)
@@ -94,9 +94,9 @@ class Store:
         self.strength, self.loss_scale, self.divisors = strength, loss_scale, divisors
         self.weights = None if weights is None else _shares(weights, len(labels))
         sizes = np.diff(offsets)
-        sizes.setflags(write=False)  # compiled code trusts it
+        sizes.setflags(write=False)  # compiled code relies on them
         self.sizes: Ints = sizes
-        self.cut_for(self._row_elements() if row_elements is None else row_elements)
+        self.cut_for(self._count_row_elements() if row_elements is None else row_elements)
         self._norms: Floats | None = None
         self._chords: Any = None
         # How many records were read so far, each as often as it was: what a run's work is told by
@@ -113,10 +113,11 @@ class Store:
     def cut_for(self, row_elements: int) -> None:
         """Cut the nodes' records into tasks as in a table with so many numbers in a row: the
         records of some nodes must be cut as the whole table's, or sums differ in their last bit."""
-        self._width = row_elements
-        most = np.minimum(self.sizes * self._width // _TASK_ELEMENTS, self.sizes // _TASK_RECORDS)
+        self.row_elements = row_elements
+        most = np.minimum(self.sizes * row_elements // _TASK_ELEMENTS, self.sizes // _TASK_RECORDS)
         self._tasks_of: Ints = np.clip(most, 1, _TASKS_PER_NODE)
-        self._one_task_each = bool(self._tasks_of.max() == 1)
+        # Whether the records of every node are added up in one go
+        self.one_task_each = bool(self._tasks_of.max() == 1)
         self._last_part: _Part | None = None
 
     def __repr__(self) -> str:
@@ -131,16 +132,6 @@ class Store:
     @property
     def n_nodes(self) -> int:
         return len(self.sizes)
-
-    @property
-    def one_task_each(self) -> bool:
-        """Whether the records of every node are added up in one go."""
-        return self._one_task_each
-
-    @property
-    def row_elements(self) -> int:
-        """How many numbers a row of the table has, about as many if rows differ."""
-        return self._width
 
     @property
     def dim(self) -> int:
@@ -215,7 +206,7 @@ class Store:
 
     def elements(self, nodes: Ints) -> int:
         """About how many table entries a pass over these nodes reads."""
-        return int(self.sizes[nodes].sum()) * self._width * self.n_outputs
+        return int(self.sizes[nodes].sum()) * self.row_elements * self.n_outputs
 
     def count_reads(self, nodes: Ints, passes: float | Floats = 1.0) -> None:
         """Add passes over the records of these nodes to `reads`: one for a gradient, a product with
@@ -231,7 +222,7 @@ class Store:
         part = self._part(nodes)
         w = self._models(part.nodes, w)
         self.reads[0] += part.records
-        work = int(part.records) * self._width
+        work = int(part.records) * self.row_elements
         return self._gradients(
             w, part.tasks, part.factor, clip_norm, regularised, work, part.lengths
         )
@@ -286,7 +277,7 @@ class Store:
         )
         start = part.numbers
         tasks = (start[:-1], indptr[:-1], indptr[1:], start, records, part.begin)
-        work = len(records) * self._width
+        work = len(records) * self.row_elements
         lengths = None if work < PARALLEL_ELEMENTS else indptr[1:] - indptr[:-1]
         return self._gradients(w, tasks, factor, clip_norm, regularised, work, lengths)
 
@@ -552,7 +543,7 @@ class Store:
             loss_scale=self.loss_scale,
             divisors=self.divisors[nodes],
             weights=None if self.weights is None else self.weights[taken],
-            row_elements=self._width if keeps else None,  # it must not depend on the block
+            row_elements=self.row_elements if keeps else None,  # it must not depend on the block
         )
         other.reads = self.reads  # the same records
         return other
@@ -671,12 +662,12 @@ class Store:
         """Scores (last - first, K) of the table's records first ..
         last - 1 under one model (d,), in float64."""
         out = np.empty((last - first, self.n_outputs))
-        tasks = max(1, min(len(out), len(out) * self._width // _TASK_ELEMENTS))
+        tasks = max(1, min(len(out), len(out) * self.row_elements // _TASK_ELEMENTS))
         cuts = first + np.arange(tasks + 1) * len(out) // tasks
         in_parts(
             self._kernels.margins,
             tasks,
-            len(out) * self._width * self.n_outputs,
+            len(out) * self.row_elements * self.n_outputs,
             self.kernel_rows,
             np.zeros(tasks, np.int64),
             cuts[:-1],
@@ -783,7 +774,7 @@ class Store:
     def _tasks(self, nodes: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """(owner, first, last, start): how the nodes' records are cut;
         depends on each node's own size only."""
-        if self._one_task_each:
+        if self.one_task_each:
             start = np.arange(len(nodes) + 1)
             return start[:-1], self.offsets[nodes], self.offsets[nodes + 1], start
         counts = self._tasks_of[nodes]
@@ -808,8 +799,8 @@ class Store:
             (owner, first, last, start, _NO_RECORDS, at),
             None if len(lengths) == 0 or (lengths == lengths[0]).all() else lengths,
             self.loss_scale / self.divisors[at],
-            first if self._one_task_each else self.offsets[at],
-            start if self._one_task_each else np.arange(len(at) + 1),
+            first if self.one_task_each else self.offsets[at],
+            start if self.one_task_each else np.arange(len(at) + 1),
             float(self.sizes[at].sum()),
         )
         if not nodes.flags.writeable:
@@ -857,7 +848,7 @@ class Store:
             )
         return bound
 
-    def _row_elements(self) -> int:
+    def _count_row_elements(self) -> int:
         raise TypeError("Store is a base; use DenseStore or SparseStore.")
 
     def _square_norms(self) -> Floats:
@@ -867,7 +858,7 @@ class Store:
 class DenseStore(Store):
     """Records as a C-contiguous table (N, p) of float64 or float32."""
 
-    def _row_elements(self) -> int:
+    def _count_row_elements(self) -> int:
         return self.n_features
 
     def _square_norms(self) -> Floats:
@@ -880,7 +871,7 @@ class SparseStore(Store):
     """Records as CSR arrays (data, indices, indptr) without duplicate entries;
     costs by its non-zeros."""
 
-    def _row_elements(self) -> int:
+    def _count_row_elements(self) -> int:
         return self.row_elements_of(len(self.rows[0]), len(self.labels))
 
     @staticmethod

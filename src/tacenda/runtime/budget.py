@@ -153,33 +153,35 @@ def rehearse(spec: RunSpec, positions: Array) -> Sites:
     host = blank_host(spec, positions, notebook)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-        if turn == 2 and (known := _goes_on_alike(spec, notebook)) is not None:
+        if turn == 2 and (known := _sites_of_all(spec, notebook)) is not None:
             return known
     return notebook.sites
 
 
-def _goes_on_alike(spec: RunSpec, notebook: Notebook) -> Sites | None:
-    """The releases of all rounds, where those of the first two tell them; else None."""
-    weights, sites, shape = notebook.weights, notebook.sites, spec.algorithm.relative_std
-    if not spec.algorithm.repeats_releases or not sites or not (weights == weights[0]).all():
+def _sites_of_all(spec: RunSpec, notebook: Notebook) -> Sites | None:
+    """The releases of all rounds, worked out from those of the first two; None where these do not
+    tell."""
+    algorithm, weights, seen = spec.algorithm, notebook.weights, notebook.sites
+    each, left = divmod(sum(count for _, count in seen), 2)
+    if not algorithm.repeats_releases or each == 0 or left or not (weights == weights[0]).all():
         return None
-    each, left = divmod(sum(count for _, count in sites), 2)
 
-    def told(rounds: int) -> Sites:
-        first = sites[0][0]
+    def sites_of(rounds: int) -> Sites:
+        first = seen[0][0]
         if first.relative_std is None:
             return [(first, each * rounds)]
-        shaped = Notebook(notebook.dim, weights)
+        told = Notebook(notebook.dim, weights)
         for turn in range(1, rounds + 1):
-            shaped.note(replace(first, turn=turn, relative_std=shape(turn)), each)
-        return shaped.sites
+            site = replace(first, turn=turn, relative_std=algorithm.relative_std(turn))
+            told.note(site, each)
+        return told.sites
 
-    expected = told(2)
-    found = len(expected) == len(sites) and all(
-        count == seen and _alike(site, other)
-        for (site, count), (other, seen) in zip(expected, sites, strict=True)
+    expected = sites_of(2)
+    alike = len(expected) == len(seen) and all(
+        count == other_count and _alike(site, other)
+        for (site, count), (other, other_count) in zip(expected, seen, strict=True)
     )
-    return told(spec.rounds) if found and left == 0 else None
+    return sites_of(spec.rounds) if alike else None
 
 
 def releases_by_round(spec: RunSpec) -> tuple[int, ...]:

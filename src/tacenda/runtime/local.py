@@ -46,8 +46,8 @@ class LocalHosts:
     ) -> None:
         problem, parts, ranks = held.problem, held.parts, held.ranks
         self._spec, self._held, self._ranks, self._store = spec, held, ranks, problem.store
-        of_ranks = ranks.size > 1
-        blocks = [ranks.rank] if of_ranks else range(len(parts))
+        over_ranks = ranks.size > 1
+        blocks = [ranks.rank] if over_ranks else range(len(parts))
         self._parts = [parts[k] for k in blocks]  # of the blocks here
         # Whether one block has all nodes: then nothing is picked out of anything
         self._one = len(parts) == 1 and np.array_equal(parts[0], np.arange(spec.topology.n))
@@ -60,7 +60,7 @@ class LocalHosts:
         self._hosts: list[Host] = []
         for k, part in zip(blocks, self._parts, strict=True):
             transport: Transport = NoTransport()
-            if of_ranks:
+            if over_ranks:
                 transport = ranks.end()
             elif self._meeting is not None:
                 transport = InProcessEnd(self._meeting, k)
@@ -82,9 +82,9 @@ class LocalHosts:
                 reserved = None if reserved is None else reserved.rows(part)
                 facts = facts.rows(part)
             # Every block makes the same releases: one tells of them
-            ledger = Ledger(reserved, witness if of_ranks or k == 0 else None)
+            ledger = Ledger(reserved, witness if over_ranks or k == 0 else None)
             own = (problem.store, held.sizes, part, facts, noise)
-            at = np.arange(len(part)) if of_ranks else part  # places in the store
+            at = np.arange(len(part)) if over_ranks else part  # places in the store
             grid = None if plan is None else plan.grid
             queries = (
                 Queries(*own, at=at, remembers=spec.privacy is None)

@@ -1,5 +1,5 @@
 """`drive`: rounds one after the other, with everybody told who wants to know. Ctrl-C waits for the
-end of a round."""
+end of a round, or of the rounds that are computed in one compiled call (some milliseconds)."""
 
 from __future__ import annotations
 

@@ -72,8 +72,9 @@ class _Round:
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """The table that our nodes with neighbours in other blocks add up from: `own` rows, then those
-    of other blocks, `room` for each of them; and own rows as they are packed for each."""
+    """The table that our nodes with neighbours in other blocks add up from: `own`, copies of the
+    rows here that they need (`_beside`), then rows of other blocks, `room` for each of them.
+    outgoing: own rows as they are packed for each block."""
 
     table: Array
     own: Array
@@ -118,7 +119,7 @@ class Network:
         self.nodes = parts[me]
         # Whether all nodes are here, in the graph's order
         self._alone = bool(np.array_equal(self.nodes, np.arange(topology.n)))
-        self._owner = np.zeros(topology.n, np.int64)
+        self._owner = np.zeros(topology.n, np.int64)  # block 0 where nothing else is said
         for block, part in enumerate(parts[1:], 1):
             self._owner[part] = block
         self.traffic = Traffic()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._jit import EXACT, EXACT_INNER, njit
-from tacenda.privacy.noise.streams import RECORDS, lanes_of, log_of_miss, next_record, open_stream
+from tacenda.privacy.noise.streams import add_sample, lanes_of
 from tacenda.problem.kernels.gradient import SINGLES, add_binary
 from tacenda.problem.kernels.rows import accumulator, ask_for, flush
 from tacenda.runtime.kernels import row_sums
@@ -83,17 +83,15 @@ def dual_averaging(
     first, last, read = begin.copy(), begin + sizes, 0
     for t in range(factors.shape[0]):
         if sampled:
-            found = 0
+            end = 0
             for i in range(b):
-                first[i], log_miss = found, log_of_miss(rates[i])
-                open_stream(state, lanes, nodes[i], turn + t, SAMPLE, RECORDS)
-                chosen = next_record(state, -1.0, rates[i], log_miss)
-                while chosen < sizes[i]:
-                    records[found] = int(chosen)
-                    ask_for(rows, begin[i] + records[found])
-                    found += 1
-                    chosen = next_record(state, chosen, rates[i], log_miss)
-                last[i] = found
+                first[i] = end
+                end = add_sample(
+                    state, lanes, nodes[i], turn + t, SAMPLE, sizes[i], rates[i], records, end
+                )
+                last[i] = end
+                for k in range(first[i], end):
+                    ask_for(rows, begin[i] + records[k])
         factor, share, weight = kind(factors[t]), kind(shares[t]), kind(averaged[t])
         for i in range(b):
             mine, point, out, beyond = z[i], x[i], sent[i], False

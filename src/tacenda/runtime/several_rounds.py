@@ -18,7 +18,7 @@ import numpy as np
 
 from tacenda._arrays import read_only
 from tacenda._types import Array
-from tacenda.algorithms.dual_averaging import DDA, DPDDA, DualAveragingState, numbers_of
+from tacenda.algorithms.dual_averaging import DDA, DPDDA, DualAveragingState, round_numbers
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.problem.custom_regulariser import CustomRegulariser
@@ -60,9 +60,9 @@ class SeveralRounds:
         cls, spec: RunSpec, queries: Queries, door: Door, network: Network
     ) -> SeveralRounds | None:
         """Those of this run; None where its rounds are for the algorithm's own step: too few of
-        them, other algorithms, noise that is shared or not seeded, a regulariser with weights or an
-        l1 term, a loss of several scores, edges that vary, or a network that is large enough for
-        several threads."""
+        them, other algorithms, noise that is shared or not seeded, samples of one record, a
+        regulariser of somebody's own, with weights or an l1 term, a loss of several scores, edges
+        that vary, or a network that is large enough for several threads."""
         algorithm, k = spec.algorithm, spec.facts.constants
         if type(algorithm) not in (DPDDA, DDA) or spec.rounds < LEAST_ROUNDS:
             return None
@@ -89,14 +89,14 @@ class SeveralRounds:
     ) -> tuple[DualAveragingState, int]:
         """Rounds from `first` on, up to `last` at the most: the state after them, and how far it
         came; `total` gets what they add to the average. Where a message has come to the radius it
-        stops, and the network says so: the run ends there."""
+        stops in that round, and the network says so: the run ends there."""
         from tacenda.runtime import round_kernels  # here: it loads the compiler
 
         algorithm, spec, terms = self._algorithm, self._spec, self._terms
         k, mixing = spec.facts.constants, self._network.standing_mixing
         assert mixing is not None
         turns = range(first, min(last, first + self._most - 1) + 1)
-        numbers = [numbers_of(algorithm, t) for t in turns]
+        numbers = [round_numbers(algorithm, t) for t in turns]
         shares = np.array([a for a, _, _ in numbers])
         factors = np.array([dual_factor(k, weight, gamma) for _, weight, gamma in numbers])
         averaged = np.array([algorithm.averaging_weight(t, spec.rounds) for t in turns])
@@ -106,6 +106,7 @@ class SeveralRounds:
         rates = np.empty(0) if terms.sample.rate is None else terms.sample.rate
         x, z = np.empty_like(state.z), state.z.copy()
         sums = np.empty((0, z.shape[1]), z.dtype) if total is None else total
+        done = first - 1
         for part, normals in self._noise(turns, round_kernels.RELEASE, std is not None):
             read, reached = round_kernels.dual_averaging(
                 first + part.start,
@@ -124,17 +125,18 @@ class SeveralRounds:
                 x,
                 sums,
             )
+            before, done = done, reached or turns[part][-1]
             self._queries.note_reads(read)
-            self._network.count_rounds(len(shares[part]), z, reached)
+            self._network.count_rounds(done - before, z, reached)
             if reached:
                 break
-        return DualAveragingState(x, z), turns[-1]
+        return DualAveragingState(x, z), done
 
     def _noise(self, turns: range, call: int, private: bool) -> Iterator[tuple[slice, Array]]:
         """(which of the rounds, their standard normals (rounds, b, d)), some rounds at a time:
         those of the next ones are drawn meanwhile on another thread. None without privacy."""
         b, d, kind = len(self._door.nodes), self._door.dim, self._spec.row_type
-        each = max(1, _PER_DRAW // (b * d))
+        each = max(1, min(self._most, _PER_DRAW // (b * d)))
         parts = [slice(k, min(k + each, len(turns))) for k in range(0, len(turns), each)]
         if not private:
             yield from ((part, np.empty((0, 0, 0), kind)) for part in parts)
@@ -143,14 +145,14 @@ class SeveralRounds:
             self._rooms = [np.empty((each, b, d), kind) for _ in range(2)]
 
         def draw(k: int) -> None:
-            if k < len(parts):
-                out = self._rooms[k % 2][: parts[k].stop - parts[k].start]
-                self._source.normals_of_rounds(self._door.nodes, turns[parts[k].start], call, out)
+            out = self._rooms[k % 2][: parts[k].stop - parts[k].start]
+            self._source.normals_of_rounds(self._door.nodes, turns[parts[k].start], call, out)
 
         draw(0)
         for k, part in enumerate(parts):
-            finish = meanwhile(partial(draw, k + 1))
+            finish = meanwhile(partial(draw, k + 1)) if k + 1 < len(parts) else None
             try:
                 yield part, self._rooms[k % 2][: part.stop - part.start]
             finally:
-                finish()
+                if finish is not None:
+                    finish()

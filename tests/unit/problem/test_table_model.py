@@ -154,7 +154,7 @@ def _scores(data: Any, plain: Any, loss: str, rel: float) -> None:
     np.testing.assert_allclose(
         data.local_objectives(models), C * np.array(means) + R / 2 * (models**2).sum(axis=1), loose
     )
-    assert store.elements(some) == (SIZES[0] + SIZES[1]) * store._width * outputs
+    assert store.elements(some) == (SIZES[0] + SIZES[1]) * store.row_elements * outputs
     whole, mean, share = [], [], []
     for v in models:
         each = [[record(loss, v, a, b)[0] for a, b in zip(x, y, strict=True)] for x, y in plain]

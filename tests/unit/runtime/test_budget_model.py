@@ -136,14 +136,16 @@ REPEATING = [
     A.DDPADMM(penalty=0.2),
     A.CDPADMM(variance_decay=0.9, batch_size=5),
     A.CDPADMM(variance_decay=1.0),
+    A.DPADMM(noise_decay=0.5),
+    A.DPADMM(noise_decay=0.0, batch_size=5),
 ]
 
 
 def test_who_says_that_all_rounds_are_alike() -> None:
     said = {type(a) for a in [*REPEATING, *EVERY] if a.repeats_releases}
-    assert said == {A.IPADMM, A.DPDDA, A.GossipGD, A.DDPADMM, A.CDPADMM}
+    assert said == {A.IPADMM, A.DPDDA, A.GossipGD, A.DDPADMM, A.CDPADMM, A.DPADMM}
     for varying in (tc.schedules.power(0.1, 1.0), tc.schedules.Constant(0.1)):
-        for method in (A.IPADMM, A.DDPADMM, A.CDPADMM):
+        for method in (A.IPADMM, A.DDPADMM, A.CDPADMM, A.DPADMM):
             assert not method(penalty=varying).repeats_releases
             assert not method(proximal=varying).repeats_releases
     assert not A.IPADMM(proximal="theory").repeats_releases

@@ -20,8 +20,6 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 
 NODES = 40_000
-
-
 WIDE, FEATURES = 8_000, 40
 
 
@@ -82,7 +80,7 @@ y = rng.integers(0, 2, len(X), dtype=np.int8)
 problem = tc.Problem.from_arrays(X, y, 10, strength=1e-3, classes=(0, 1))
 graph = tc.graph.ring(n) if kind == "ring" else tc.graph.random_regular(n, 6, seed=0)
 privacy = tc.Privacy.from_noise(noise_multiplier=9.0)
-for _ in range(3):  # one run after the other, with the metrics of a run that asks for none
+for _ in range(3):  # one after the other, with the default metrics, measured after every round
     epsilon = tc.simulate(
         problem, graph, tc.algorithms.IPADMM(inner_steps=1), 3, privacy, 0,
         callback=lambda *_: False,

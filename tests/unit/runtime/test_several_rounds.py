@@ -36,7 +36,7 @@ def from_fifty_rounds_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def data(
     dtype: Any = float, *, sparse: bool = False, p: int = 37, classes: Any = (0, 1), **settings: Any
 ) -> Any:
-    """Nodes of 20 to 45 records: float32 sums of all of them are made in two turns."""
+    """Nodes of 20 to 45 records: float32 sums of the larger ones are made in two turns."""
     rng, parts = np.random.default_rng(1), []
     for i in range(N):
         m = 20 + 5 * i
@@ -212,15 +212,15 @@ def test_somebodys_own_step_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_points_beyond_the_radius_are_cut_where_records_are_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The step turns z into points twenty times as large."""
+    """The step turns z into points more than ten times as large."""
     problem = data(np.float32, radius=1.0, strength=1e-6)
     algorithm = A.DDA(offset=0.05)
-    asked = []
-    add = several_rounds.dual_factor
+    factors = []
+    factor_of = several_rounds.dual_factor
 
     def noted(*terms: Any) -> Any:
-        asked.append(add(*terms))
-        return asked[-1]
+        factors.append(factor_of(*terms))
+        return factors[-1]
 
     monkeypatch.setattr(several_rounds, "dual_factor", noted)
 
@@ -229,7 +229,7 @@ def test_points_beyond_the_radius_are_cut_where_records_are_asked(
 
     compiled, plain = both(run, monkeypatch)
     assert_same(compiled, plain)
-    assert min(asked) < -10 and np.abs(compiled.last).max() > 1.0
+    assert min(factors) < -10 and np.abs(compiled.last).max() > 1.0
 
 
 def test_a_message_at_the_radius_ends_both_in_the_same_words(

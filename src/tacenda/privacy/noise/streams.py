@@ -252,17 +252,23 @@ def l2_laplace(first, last, key, nodes, turn, call, rate, out):  # type: ignore[
 
 
 @njit(**EXACT_INNER)
-def next_record(s, at, rate, log_miss):  # type: ignore[no-untyped-def]
-    """The number of the record of a Poisson sample that follows number `at`, -1.0 before the first;
-    log_miss = `log_of_miss(rate)`."""
-    skip = 0.0 if rate >= 1.0 else np.floor(math.log(uniform(s)) / log_miss)
-    return at + (1.0 + skip)
-
-
-@njit(**EXACT_INNER)
-def log_of_miss(rate):  # type: ignore[no-untyped-def]
-    """ln(1 - rate): of the chance that a record does not enter."""
-    return math.log1p(-rate) if rate < 1.0 else -math.inf
+def add_sample(  # type: ignore[no-untyped-def]
+    state, lanes, node, turn, call, size, rate, records, end
+):
+    """A Poisson sample of the `size` records of a node, each with chance `rate`: their numbers are
+    records[end], records[end + 1], ... from here on; where they end. Without room they are only
+    counted."""
+    open_stream(state, lanes, node, turn, call, RECORDS)
+    write, at = records.shape[0] > 0, -1.0
+    log_miss = math.log1p(-rate) if rate < 1.0 else -math.inf
+    while True:
+        skip = 0.0 if rate >= 1.0 else np.floor(math.log(uniform(state)) / log_miss)
+        at += 1.0 + skip
+        if at >= size:
+            return end
+        if write:
+            records[end] = int(at)
+        end += 1
 
 
 @njit(**EXACT)
@@ -274,16 +280,10 @@ def poisson_records(  # type: ignore[no-untyped-def]
     indptr[i + 1]: the same stream twice."""
     state, lanes, write = np.empty(4, np.uint64), lanes_of(key), records.shape[0] > 0
     for i in range(first, last):
-        open_stream(state, lanes, nodes[i], turn, call, RECORDS)
-        found, log_miss = 0, log_of_miss(rates[i])
-        at = next_record(state, -1.0, rates[i], log_miss)
-        while at < sizes[i]:
-            if write:
-                records[indptr[i] + found] = int(at)
-            found += 1
-            at = next_record(state, at, rates[i], log_miss)
+        begin = indptr[i] if write else 0
+        end = add_sample(state, lanes, nodes[i], turn, call, sizes[i], rates[i], records, begin)
         if not write:
-            indptr[i + 1] = found
+            indptr[i + 1] = end
 
 
 @njit(**EXACT)

@@ -163,7 +163,7 @@ def add_binary(
             for e in range(count):
                 at[e] = base + records[begin + e] if listed else begin + e
                 ahead = begin + e + step
-                if listed:
+                if listed:  # past the end: one that is there
                     ahead = base + records[ahead if ahead < last else last - 1]
                 slopes[e] = dot_ahead(rows, at[e], ahead, w)
         slopes_at(labels, weights, norms, at, count, code, numbers, clip, slopes)

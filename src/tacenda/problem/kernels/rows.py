@@ -19,7 +19,7 @@ from numba.extending import overload
 from tacenda._jit import FAST, FAST_BODY, FAST_INNER, njit
 from tacenda._prefetch import LINE, prefetch
 
-LONG = 4  # lines of memory: the processor itself finds shorter records that follow each other
+LONG_LINES = 4  # records of fewer lines of memory are fetched ahead by the processor itself
 AT_ONCE = 256  # numbers of a record that are asked for together
 IN_ORDER: Any = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
 
@@ -221,9 +221,9 @@ def _dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:
 
 
 def dot_ahead(rows: Any, j: int, ahead: int, w: Any) -> Any:
-    """x_j . w, while record `ahead` is asked for: some numbers of both at a time, since the
-    processor waits for many that are asked for at once. For long records; to shorter ones it is a
-    detour."""
+    """x_j . w, while record `ahead` is fetched, AT_ONCE numbers of each at a time: asked for all at
+    once, a long record makes the processor wait. For records of more than AT_ONCE numbers; for
+    shorter ones `dot` and `ask_for` are quicker."""
     raise TypeError("dot_ahead is only for compiled code.")
 
 
@@ -305,7 +305,7 @@ def ask_for(rows: Any, j: int) -> None:
 def _ask_for(rows: Any, j: int) -> Any:
     def dense(rows: Any, j: int) -> None:
         length = rows.shape[1] * rows.itemsize
-        if length >= LONG * LINE:
+        if length >= LONG_LINES * LINE:
             for byte in range(0, length, LINE):
                 prefetch(rows, j, byte)
 
