@@ -104,7 +104,9 @@ def combined(*terms: Any) -> Array:
     if rows[0].size < _SMALL:
         total = None
         for factor, x in zip(factors, rows, strict=True):
-            if isinstance(factor, np.ndarray) and factor.dtype != kind:
+            if not isinstance(factor, np.ndarray):
+                factor = float(factor)  # a number of NumPy's would turn float32 into float64
+            elif factor.dtype != kind:
                 factor = factor.astype(kind)
             total = factor * x if total is None else np.add(total, factor * x, out=total)
         return np.asarray(total)

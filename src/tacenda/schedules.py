@@ -368,7 +368,9 @@ def at(value: Any, t: int) -> Any:
     >>> tc.schedules.at(0.5, 7)
     0.5
     """
-    return value(t) if callable(value) else value
+    found = value(t) if callable(value) else value
+    # A number of NumPy's would make float64 of float32 rows
+    return float(found) if isinstance(found, np.generic) else found
 
 
 def check(name: str, value: Any, *, zero: bool = False, per_node: bool = False) -> None:

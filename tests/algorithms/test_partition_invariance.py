@@ -3,6 +3,7 @@ the first contract of the runtime."""
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -158,6 +159,42 @@ def test_primal_perturbation_forms_on_blocks(settings_: dict[str, Any]) -> None:
         for k in (1, [[0, 3], [1, 5], [2, 4]])
     )
     assert_same(a, b)
+
+
+@pytest.mark.parametrize("name", ["ipadmm", "ddpadmm", "cdpadmm", "gossipgd", "dpdda"])
+def test_numbers_of_numpy_in_the_settings_change_no_bit(name: str) -> None:
+    """Settings may come out of an array; on a float32 table, in blocks on both sides of the size
+    from which sums are compiled."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for _ in range(8):
+        x = rng.normal(size=(10, 700))
+        x /= np.linalg.norm(x, axis=1, keepdims=True) * 1.01
+        parts.append((x.astype(np.float32), rng.integers(0, 2, 10)))
+    problem = tc.Problem(parts, strength=1e-3, classes=(0, 1))
+    numbers = {
+        f.name: getattr(TUNED[name], f.name)
+        for f in dataclasses.fields(TUNED[name])
+        if type(getattr(TUNED[name], f.name)) is float
+    }
+    assert numbers
+    of_numpy = dataclasses.replace(TUNED[name], **{k: np.float64(v) for k, v in numbers.items()})
+    runs = [
+        tc.simulate(
+            problem,
+            tc.graph.ring(8),
+            algorithm,
+            5,
+            tc.Privacy.from_noise(noise_multiplier=5.0),
+            seed=0,
+            blocks=blocks,
+            progress=False,
+        ).models
+        for algorithm in (TUNED[name], of_numpy)
+        for blocks in (1, 8)
+    ]
+    assert runs[0].dtype == np.float32
+    assert all(np.array_equal(runs[0], other) for other in runs[1:])
 
 
 def test_float32_sparse_and_three_classes_on_blocks() -> None:

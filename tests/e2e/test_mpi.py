@@ -342,6 +342,27 @@ def test_wrong_settings_are_told_once_and_end_every_rank(
     assert words in ended.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_what_is_wrong_before_the_ranks_meet_is_told_once(command: str, tmp_path: Path) -> None:
+    missing = str(tmp_path / "run.toml")
+    ended = ranks(2, "-m", "tacenda", command, missing, "--json")
+    assert ended.returncode == 2, ended.stderr
+    assert json.loads(ended.stderr)["error"]["exit_code"] == 2  # one document, not two
+    # On one of them only: it is named, and the others do not wait for it
+    alone = ["-n", "1", sys.executable, "-m", "tacenda", command]
+    good = [*FIT[1:], "--folder", str(tmp_path / "run")]
+    mixed = subprocess.run(
+        [str(MPIEXEC), *alone, *good, ":", *alone, missing],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert mixed.returncode == 2 and "tacenda: rank 1 of 2: there is no conf" in mixed.stderr
+
+
 PAGE = (TESTS.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
 
 

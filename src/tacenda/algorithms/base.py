@@ -618,7 +618,7 @@ class Algorithm(ABC):
 
         They may differ in `relative_std` alone. Their noise is then worked out from two rounds
         instead of all. A claim that is not true ends the run at the first release that differs:
-        nothing is drawn that was not reserved.
+        nothing is drawn that was not reserved. A class with a step of its own has to say it anew.
         """
         return False
 

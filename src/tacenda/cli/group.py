@@ -6,13 +6,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from tacenda._compiled import telling
+from tacenda._launched import launched
 from tacenda.cli import exits, show
+
+_MEETING = ("fit", "compare")  # what several processes of mpiexec do together
 
 
 class Root(TyperGroup):
@@ -42,7 +46,7 @@ class Root(TyperGroup):
                 if type(error).__module__.startswith(("typer.", "click.")):
                     raise  # usage errors, --help and explicit exits are typer's own business
                 debug, as_json = ctx.meta["tacenda.debug"], ctx.meta["tacenda.json"]
-                code = _on_ranks(error)
+                code = _on_ranks(error, ctx.invoked_subcommand)
                 if code is None:
                     code = exits.show(error, as_json=as_json, debug=debug)
                 raise typer.Exit(code) from None
@@ -51,13 +55,25 @@ class Root(TyperGroup):
 def _ranks() -> Any:
     """The MPI processes of this command, where there are several and they have met; else None."""
     mpi = sys.modules.get("tacenda.runtime.mpi")
-    return None if mpi is None or mpi.launched() == 1 else mpi.started()
+    return None if mpi is None or launched() == 1 else mpi.started()
 
 
-def _on_ranks(error: BaseException) -> int | None:
+def _met(command: str | None) -> Any:
+    """The same, once they meet: of a command whose processes do, also if an error ends it before.
+    None where they cannot, and each speaks for itself."""
+    if launched() > 1 and command in _MEETING and _ranks() is None:
+        from tacenda.errors import TacendaError
+        from tacenda.runtime.mpi import world
+
+        with suppress(ImportError, TacendaError):
+            world()
+    return _ranks()
+
+
+def _on_ranks(error: BaseException, command: str | None) -> int | None:
     """Where this is one of several MPI processes: the exit code, if rank 0 says what is wrong; an
     error of this process alone ends all."""
-    ranks = _ranks()
+    ranks = _met(command)
     if ranks is None:
         return None
     code = exits.code_of(error)

@@ -24,7 +24,8 @@ def run(
 ) -> None:
     """Carry out the run, write its report, print the table; under mpiexec by rank 0."""
     from tacenda import warm_up
-    from tacenda.runtime.mpi import launched, world
+    from tacenda._launched import launched
+    from tacenda.runtime.mpi import world
 
     with warm_up.beside() if launched() == 1 else nullcontext():
         # What is compiled beside this begins before the slow imports

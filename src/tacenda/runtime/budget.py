@@ -163,7 +163,7 @@ def _sites_of_all(spec: RunSpec, notebook: Notebook) -> Sites | None:
     tell."""
     algorithm, weights, seen = spec.algorithm, notebook.weights, notebook.sites
     each, left = divmod(sum(count for _, count in seen), 2)
-    if not algorithm.repeats_releases or each == 0 or left or not (weights == weights[0]).all():
+    if not _repeats(algorithm) or each == 0 or left or not (weights == weights[0]).all():
         return None
 
     def sites_of(rounds: int) -> Sites:
@@ -182,6 +182,17 @@ def _sites_of_all(spec: RunSpec, notebook: Notebook) -> Sites | None:
         for (site, count), (other, other_count) in zip(expected, seen, strict=True)
     )
     return sites_of(spec.rounds) if alike else None
+
+
+def _repeats(algorithm: Algorithm) -> bool:
+    """Whether the algorithm says that all rounds are alike, of the step that it has: a class with a
+    step of its own has to say it anew."""
+    order = type(algorithm).__mro__
+    says, steps = (
+        next(k for k, kind in enumerate(order) if name in vars(kind))
+        for name in ("repeats_releases", "step")
+    )
+    return algorithm.repeats_releases and says <= steps
 
 
 def releases_by_round(spec: RunSpec) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tacenda._launched import launched
 from tacenda._types import Array
 from tacenda.content import versions
 from tacenda.errors import InputError, NetworkError, StateError
@@ -32,8 +33,6 @@ from tacenda.runtime.transport import Tag
 
 T = TypeVar("T")
 SAME_PACKAGES = "install the same packages on all machines of the run"
-# Set by the starters of Open MPI, of MPICH, Intel MPI and Slurm's PMI-2, and of Slurm with PMIx
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _GRACE = 5.0  # seconds in which rank 0 may say itself what is wrong
 
 
@@ -494,20 +493,6 @@ class _Standing:
 
 
 _met: deque[MPI] = deque(maxlen=1)
-
-
-def launched() -> int:
-    """How many processes an MPI starter has started for this run.
-
-    It asks the environment of mpiexec, mpirun or srun, and does not load MPI.
-
-    Returns
-    -------
-    int
-        1 if there is no other.
-    """
-    found = next((os.environ[name] for name in _SIZES if name in os.environ), "1")
-    return int(found) if found.isdigit() else 1
 
 
 def started() -> MPI | None:

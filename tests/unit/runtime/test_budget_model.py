@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacenda as tc
-from tacenda.errors import BudgetError, InputError, LeakError, UnsupportedError
+from tacenda.errors import BudgetError, InputError, LeakError, PrivacyError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.secrets.ledger import Charge
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime import budget
@@ -174,6 +177,8 @@ def test_two_rounds_tell_of_all_where_they_are_alike(
 
 def test_a_run_whose_rounds_are_not_alike_after_all_draws_nothing_unreserved() -> None:
     class Growing(A.IPADMM):
+        repeats_releases = True
+
         def step(self, s: Any, node: Any) -> Any:
             return super().step(s, node) if node.turn < 3 else self.all_records(s, node)
 
@@ -194,6 +199,8 @@ def test_a_shape_of_the_noise_that_a_step_does_not_keep_draws_nothing_unreserved
     all of them are rehearsed."""
 
     class Lying(A.CDPADMM):
+        repeats_releases = True
+
         def step(self, s: Any, node: Any) -> Any:
             if node.turn < self.honest:
                 return super().step(s, node)
@@ -212,6 +219,66 @@ def test_a_shape_of_the_noise_that_a_step_does_not_keep_draws_nothing_unreserved
     plan = rehearse(spec(early, budget_, rounds=4), np.arange(5))
     assert [site.relative_std for site, _ in plan] == [1.0, 1e-9]
     assert [count for _, count in plan] == [1, 3]
+
+
+@pytest.mark.parametrize("told", [np.inf, -1.0, 0.0, np.nan])
+@pytest.mark.parametrize("given_", [1e-3, "the same"])
+def test_a_shape_that_is_no_number_above_0_is_refused_before_the_draw(
+    told: float, given_: Any, tmp_path: Path
+) -> None:
+    """Also by what the lasting ledger holds: nothing of it was booked."""
+
+    class Odd(A.DDPADMM):
+        repeats_releases = True
+
+        def relative_std(self, turn: int) -> float:
+            return 1.0 if turn < 3 else told
+
+        def step(self, s: Any, node: Any) -> Any:
+            std = self.relative_std(node.turn)
+            if node.turn > 2 and given_ != "the same":
+                std = given_
+            w = node.release(s.w - 0.5 * node.gradient(s.w, regularised=False), relative_std=std)
+            return type(s)(w, w, s.dual, s.heard)
+
+    x = np.eye(4)[np.arange(40) % 4] * 0.5
+    data = tc.Problem([(x, np.arange(40) % 2)] * 3, classes=(0, 1))
+    with pytest.raises(PrivacyError, match="relative_std, .* in round 3; nothing was drawn"):
+        tc.simulate(
+            data,
+            tc.graph.ring(3),
+            Odd(),
+            6,
+            tc.Privacy(1.0, 1e-5),
+            0,
+            progress=False,
+            ledger=tmp_path / "l.db",
+        )
+
+
+@pytest.mark.parametrize("reserved", [np.inf, -5.0, np.nan])
+def test_a_reservation_that_is_no_amount_of_noise_covers_nothing(reserved: float) -> None:
+    def charge(z: float) -> Charge:
+        return Charge(events.Gaussian, {"noise_multiplier": np.array([5.0, z])})
+
+    assert charge(5.0).covered_by(charge(5.0)) and charge(np.inf).covered_by(charge(5.0))
+    assert not charge(5.0).covered_by(charge(reserved))
+    assert not charge(reserved).covered_by(charge(reserved))
+
+
+def test_a_step_of_ones_own_is_rehearsed_for_all_rounds() -> None:
+    class Late(A.CDPADMM):
+        def step(self, s: Any, node: Any) -> Any:
+            if node.turn < 3:
+                return super().step(s, node)
+            w = node.release(node.gradient(s.w, 5) * 1e-3, relative_std=0.5)
+            return type(s)(w, w, s.dual, s.heard)
+
+    plan = rehearse(spec(Late(variance_decay=1.0), tc.Privacy(1.0, 1e-5), rounds=4), np.arange(5))
+    assert [(site.sample.kind, site.relative_std, count) for site, count in plan] == [
+        ("all", 1.0, 2),
+        ("poisson", 0.5, 2),
+    ]
 
 
 def test_a_notebook_takes_nothing_but_bounded_values() -> None:

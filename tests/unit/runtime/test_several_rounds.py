@@ -20,7 +20,9 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.runtime import round_kernels, several_rounds
+from tacenda.runtime.block import Block
 from tacenda.runtime.loop import drive
+from tacenda.runtime.network import Network
 
 A, N = tc.algorithms, 6
 ROUNDS = 57
@@ -112,6 +114,10 @@ CASES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "no privacy": ({"dtype": np.float32}, A.DPDDA(weights="constant"), {"privacy": None}),
     "last": ({}, A.DPDDA(batch_size=3), {"output": "last"}),
     "clipped": ({"clip_norm": 0.2}, A.DPDDA(), {}),
+    "long": ({"p": 300}, A.DPDDA(), {}),
+    "long, float32": ({"p": 600, "dtype": np.float32}, A.DPDDA(), {}),
+    "long, sample": ({"p": 600}, A.DPDDA(batch_size=5), {}),
+    "long, sample, float32": ({"p": 257, "dtype": np.float32}, A.DPDDA(batch_size=20), {}),
     "hinge": ({"loss": "hinge"}, A.DPDDA(batch_size=3), {}),
     "huber": ({"loss": "huber", "classes": None}, A.DPDDA(offset=3.0), {}),
     "weighted": ({"weighted": True}, A.DPDDA(batch_size=3), {}),
@@ -235,13 +241,41 @@ def test_points_beyond_the_radius_are_cut_where_records_are_asked(
 def test_a_message_at_the_radius_ends_both_in_the_same_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = []
+    words, calls = [], Calls(monkeypatch)
     for least in (50, 10**9):
         monkeypatch.setattr(several_rounds, "LEAST_ROUNDS", least)
         with pytest.raises(InputError, match="reached the radius") as caught:
             simulated(data(radius=0.5), A.DPDDA(), privacy=tc.Privacy(0.5))
         words.append(str(caught.value))
+        assert len(calls.rounds) == 1  # the second run made none
     assert words[0] == words[1]
+
+
+def test_a_call_that_ends_at_the_radius_tells_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far it came, the messages of so many rounds, and the rounds of the step."""
+    found, counted = [], []
+    steps, count = several_rounds.SeveralRounds.run, Network.count_rounds
+
+    def noted(self: Any, *rest: Any) -> Any:
+        found.append(steps(self, *rest))
+        return found[-1]
+
+    def note_count(self: Any, rounds: int, *rest: Any) -> None:
+        counted.append(rounds)
+        count(self, rounds, *rest)
+
+    monkeypatch.setattr(several_rounds.SeveralRounds, "run", noted)
+    monkeypatch.setattr(Network, "count_rounds", note_count)
+    with pytest.raises(InputError, match="reached the radius"):
+        simulated(data(radius=0.5), A.DPDDA(), privacy=tc.Privacy(0.5))
+    by_step: list[int] = []
+    monkeypatch.setattr(several_rounds, "LEAST_ROUNDS", 10**9)
+    step = Block.start
+    monkeypatch.setattr(Block, "start", lambda b, t: (by_step.append(t), step(b, t))[1])
+    with pytest.raises(InputError, match="reached the radius"):
+        simulated(data(radius=0.5), A.DPDDA(), privacy=tc.Privacy(0.5))
+    assert [done for _, done in found] == [by_step[-1]] == [sum(counted)]
+    assert 0 < by_step[-1] < ROUNDS
 
 
 def test_every_release_is_charged_before_its_noise_is_drawn(

@@ -91,6 +91,9 @@ class Charge:
             worse = _WORSE[name]
             if not (worse * (mine - theirs) <= _SLACK * np.abs(theirs)).all():
                 return False
+            # Infinite noise that was reserved would cover any, and so would less than none
+            if worse < 0 and not (theirs.min() >= 0 and theirs.max() < np.inf):
+                return False
         return True
 
     def _beside(self, other: Charge) -> Iterator[tuple[str, Array, Array]]:

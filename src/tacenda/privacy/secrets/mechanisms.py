@@ -95,6 +95,13 @@ class Site:
     relative_std: float | None = None
     objective: ObjectiveTerms | None = None
 
+    def __post_init__(self) -> None:
+        if self.relative_std is not None and not 0 < self.relative_std < np.inf:
+            raise PrivacyError(
+                "relative_std, the noise of a round over that of others, must be a finite number "
+                f"above 0, not {self.relative_std!r} in round {self.turn}; nothing was drawn."
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveTerms:
