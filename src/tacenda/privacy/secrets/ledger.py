@@ -89,10 +89,10 @@ class Charge:
             return False
         for name, mine, theirs in self._beside(other):
             worse = _WORSE[name]
-            if not (worse * (mine - theirs) <= _SLACK * np.abs(theirs)).all():
-                return False
             # Infinite noise that was reserved would cover any, and so would less than none
             if worse < 0 and not (theirs.min() >= 0 and theirs.max() < np.inf):
+                return False
+            if not (worse * (mine - theirs) <= _SLACK * np.abs(theirs)).all():
                 return False
         return True
 
