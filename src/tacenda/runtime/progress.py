@@ -12,7 +12,7 @@ from tacenda import checks
 from tacenda.errors import InputError
 
 QUIET_SECONDS = 1.0  # nothing is shown for work that ends sooner
-LINE_SECONDS = 10.0
+LINE_SECONDS = 10.0  # between two lines; the same one again comes after twice the time of before
 
 
 class Progress:
@@ -32,6 +32,7 @@ class Progress:
     def __enter__(self) -> Progress:
         self._begin = self._line = time.monotonic()
         self._first: tuple[int, float] | None = None
+        self._told, self._wait = -1, LINE_SECONDS
         return self
 
     def __call__(self, done: int) -> None:
@@ -46,8 +47,8 @@ class Progress:
                 self._open_bar()
             rate = self._rate(done, now)
             self._bar.update(0, completed=done, rate="" if rate is None else f"{rate:.3g}/s")
-        elif now - self._line >= LINE_SECONDS or done == self._total:
-            self._line = now
+        elif now - self._line >= self._pause(done) or done == self._total:
+            self._line, self._told, self._wait = now, done, 2 * self._pause(done)
             rate = self._rate(done, now)
             speed = (
                 ""
@@ -55,6 +56,10 @@ class Progress:
                 else f", {rate:.3g} a second, {(self._total - done) / rate:.0f} s left"
             )
             print(f"{self._title}: {done} of {self._total}{speed}", file=sys.stderr, flush=True)
+
+    def _pause(self, done: int) -> float:
+        """Seconds from the last line to one with this number."""
+        return self._wait if done == self._told else LINE_SECONDS
 
     def _rate(self, done: int, now: float) -> float | None:
         """Rounds a second since the first one ended; None as long as there is no second one."""

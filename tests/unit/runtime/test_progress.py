@@ -38,3 +38,11 @@ def test_a_resumed_run_counts_its_own_rounds(monkeypatch, capsys) -> None:
 
 def test_short_work_is_silent(monkeypatch, capsys) -> None:
     assert lines(monkeypatch, capsys, [(50, 0.2), (100, 0.4)]) == []
+
+
+def test_what_stands_still_is_told_ever_more_rarely(monkeypatch, capsys) -> None:
+    """Asked every second: after 10 s, and then each time after twice as long, until it moves."""
+    calls = [(0 if second < 200 else 1, float(second)) for second in range(1, 240)]
+    found = lines(monkeypatch, capsys, calls)
+    assert found[:4] == ["run: 0 of 100"] * 4  # after 10, 30, 70 and 150 s
+    assert [line.partition(",")[0] for line in found[4:]] == ["run: 1 of 100"] * 2  # 200 and 220
