@@ -160,6 +160,11 @@ def method_of(result: Any) -> str:
     return f"{plain['name']} {inner['name']}" if isinstance(inner, dict) else str(plain["name"])
 
 
+def size_of(graph: Any) -> int:
+    """How many nodes a network has; versions before had one of networkx."""
+    return int(graph.n) if hasattr(graph, "n") else len(graph)
+
+
 class Classes:
     """A classification line: problems, and how models are judged."""
 
@@ -172,7 +177,7 @@ class Classes:
         self.X, self.y, self.classes = DATA[line.data]()
         self.loss = "logistic" if self.classes == 2 else "multinomial"
         self.graph = tc.graph.parse(line.graph)
-        self.n = len(self.graph)
+        self.n = size_of(self.graph)
         self.split = partition.even
 
     def problem(self, nodes: int) -> Any:
@@ -281,7 +286,7 @@ class Regression:
         return self._judged(model.node_coef_, model.node_intercept_, **cost(model.result_, told))
 
     def auto(self, seed: int) -> dict[str, Any]:
-        model = self._fitted(seed, n_nodes=len(self.graph), graph=self.graph)
+        model = self._fitted(seed, n_nodes=size_of(self.graph), graph=self.graph)
         return self._of(model, method_of(model.result_))
 
     def optimum(self) -> dict[str, Any]:

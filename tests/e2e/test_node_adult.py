@@ -59,9 +59,9 @@ def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: i
         Contract.build(plain), adult[0], folder / "stage", data=adult[1], seed=seed
     )
     crowd.processes = {}
-    crowd.addresses = {}
+    crowd.addresses, crowd.contracts, crowd.options = {}, {}, {}
     crowd.names = crowd.stage.contract.names
-    crowd.metrics = None
+    crowd.metrics = crowd.ledgers = None
     return crowd
 
 

@@ -20,9 +20,10 @@ MU = gaussian_mu(EPSILON, DELTA)
 
 
 def searched() -> Any:
-    # At the start every record of length 1 has the largest gradient there is: a full attack
+    # At the start every record of length 1 has the largest gradient there is: a full attack. The
+    # model of one round of IPADMM is its release (that of DPDDA is still the start)
     model = tc.PrivateLinearSVC(
-        algorithm="dpdda", rounds=1, n_nodes=1, classes=(0, 1), bounds="norm", fit_intercept=False
+        algorithm="ipadmm", rounds=1, n_nodes=1, classes=(0, 1), bounds="norm", fit_intercept=False
     )
     search = tc.PrivateSearchCV(
         model, {"strength": [1e-3] * CANDIDATES}, epsilon=EPSILON, delta=DELTA
