@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tacenda.errors import StateError
 from tacenda.node.archive import FILE, plan_deletion, verify_archive
 from tacenda.node.settings import read_settings, write_settings
 from tacenda.node.state.database import FILE as STATE
+from tacenda.node.state.database import booked
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
 
@@ -175,7 +177,7 @@ def test_a_run_that_is_not_over_is_kept_or_spent_in_full(tmp_path: Path) -> None
 def test_a_restored_ledger_lets_the_newest_state_go_on_and_nothing_else(tmp_path: Path) -> None:
     """A backup in the middle of a run, more rounds, then the ledger is lost: the newest state goes
     on with the same bits; an old one, or none, is refused; never less is spent."""
-    crowd = deployed(tmp_path, rounds=150, seed=3)
+    crowd = deployed(tmp_path, rounds=3000, seed=3)
     home, ledger = member_folder(crowd, "m0"), tmp_path / "ledgers" / "m0" / "ledger.sqlite"
     secret, file, state = tmp_path / "words", tmp_path / "m0.backup", home / "state"
     secret.write_text("a long sentence that nobody guesses\n")
@@ -190,7 +192,7 @@ def test_a_restored_ledger_lets_the_newest_state_go_on_and_nothing_else(tmp_path
         crowd.kill("m0")
         shutil.copytree(state, tmp_path / "old")
         crowd.start("m0")
-        _reaches(state, 60)
+        _reaches(state, booked(tmp_path / "old")[0] + 10)
         crowd.kill("m0")
         kept = command(*put_back)
         assert kept.exit_code == 0 and "was kept" in kept.output
@@ -245,10 +247,6 @@ def test_after_a_dead_disk_the_run_is_not_begun_anew(tmp_path: Path) -> None:
 
 
 def _reaches(state: Path, round: int) -> None:
-    import time
-
-    from tacenda.node.state.database import booked
-
     end = time.monotonic() + 120
     while booked(state)[0] < round:
         assert time.monotonic() < end
