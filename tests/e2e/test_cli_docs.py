@@ -40,7 +40,7 @@ def test_every_command_of_the_guide(
     assert table.is_file()
 
 
-@pytest.mark.parametrize("name", ["adult", "compare"])
+@pytest.mark.parametrize("name", ["adult", pytest.param("compare", marks=pytest.mark.slow)])
 def test_examples_are_good_configurations(tools: Any, name: str) -> None:
     command = "compare" if name == "compare" else "fit"
     found = tools.answer(command, ROOT / "examples" / f"{name}.toml", "--dry-run")

@@ -35,6 +35,7 @@ PAGES = [
     pytest.param("docs/officers.md", marks=pytest.mark.slow),
     "docs/statisticians.md",
 ]
+LONG = ["docs/newcomer.md"]  # what the tutorial asks for is in it again
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
 
@@ -57,7 +58,9 @@ def shell(line: str) -> None:
     assert done.returncode == int(said[1] if said else 0), f"{line}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=pytest.mark.slow) if p in LONG else p for p in PAGES]
+)
 def test_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
