@@ -349,11 +349,16 @@ def test_what_is_wrong_before_the_ranks_meet_is_told_once(command: str, tmp_path
     ended = ranks(2, "-m", "tacenda", command, missing, "--json")
     assert ended.returncode == 2, ended.stderr
     assert json.loads(ended.stderr)["error"]["exit_code"] == 2  # one document, not two
-    # On one of them only: it is named, and the others do not wait for it
-    alone = ["-n", "1", sys.executable, "-m", "tacenda", command]
-    good = [*FIT[1:], "--folder", str(tmp_path / "run")]
+
+
+@pytest.mark.slow
+def test_a_rank_that_fails_before_they_meet_is_named_and_nobody_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    alone, missing = ["-n", "1", sys.executable, "-m", "tacenda"], str(tmp_path / "run.toml")
+    good = [*FIT, "--folder", str(tmp_path / "run")]
     mixed = subprocess.run(
-        [str(MPIEXEC), *alone, *good, ":", *alone, missing],
+        [str(MPIEXEC), *alone, *good, ":", *alone, "fit", missing],
         env=environment(),
         capture_output=True,
         text=True,
