@@ -373,6 +373,28 @@ def at(value: Any, t: int) -> Any:
     return float(found) if isinstance(found, np.generic) else found
 
 
+def are_numbers(*values: Any) -> bool:
+    """Tell whether all are plain numbers, the same at every node and in every round.
+
+    Parameters
+    ----------
+    *values : object
+        Numbers, schedules, or values for each node.
+
+    Returns
+    -------
+    bool
+        False if one of them may change.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.schedules.are_numbers(0.5, 1), tc.schedules.are_numbers(tc.schedules.Constant(0.5))
+    (True, False)
+    """
+    return all(isinstance(value, (int, float)) for value in values)
+
+
 def check(name: str, value: Any, *, zero: bool = False, per_node: bool = False) -> None:
     """Refuse what is neither a number above 0 nor a schedule of this module.
 

@@ -20,7 +20,7 @@ from tacenda.algorithms.linearised import concentrated_noise
 from tacenda.algorithms.published import Published, Sites, Verdict
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import Schedule, are_numbers, at
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class DPADMM(Algorithm):
 
     @property
     def repeats_releases(self) -> bool:
-        return all(isinstance(value, (int, float)) for value in (self.penalty, self.proximal))
+        return are_numbers(self.penalty, self.proximal)
 
     def relative_std(self, turn: int) -> float:
         return float(turn ** (-self.noise_decay / 2))

@@ -35,7 +35,7 @@ from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.rows import combined
-from tacenda.schedules import PerNode, Schedule, at
+from tacenda.schedules import PerNode, Schedule, are_numbers, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
 
@@ -184,12 +184,6 @@ def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Priv
     return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
 
 
-def _has_plain_numbers(algorithm: Any) -> bool:
-    """Whether penalty and proximal weight are the same in all rounds: so is then what a record
-    moves."""
-    return all(isinstance(value, (int, float)) for value in (algorithm.penalty, algorithm.proximal))
-
-
 @dataclass(frozen=True)
 class IPADMM(Algorithm):
     """Multi-step linearised ADMM, Huang and Gong (2020) (11)-(15), (18), (23).
@@ -289,7 +283,8 @@ class IPADMM(Algorithm):
 
     @property
     def repeats_releases(self) -> bool:
-        return _has_plain_numbers(self)
+        # Then one record moves as much in every round
+        return are_numbers(self.penalty, self.proximal)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -352,7 +347,7 @@ class _OneStep(Algorithm):
 
     @property
     def repeats_releases(self) -> bool:
-        return _has_plain_numbers(self)
+        return are_numbers(self.penalty, self.proximal)
 
     @abstractmethod
     def relative_std(self, turn: int) -> float: ...
