@@ -266,6 +266,37 @@ def test_a_reservation_that_is_no_amount_of_noise_covers_nothing(reserved: float
     assert not charge(reserved).covered_by(charge(reserved))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "variances"),
+    [
+        (A.DDPADMM(), [1, 0.7071067811865475, 0.5773502691896258, 0.5]),  # 1/sqrt(t)
+        (A.CDPADMM(variance_decay=0.81), [1, 0.81, 0.6561, 0.531441]),  # R^(t-1)
+        (A.DPADMM(noise_decay=0.5), [1, 0.7071067811865475, 0.5773502691896258, 0.5]),
+        (A.DPADMM(noise_decay=2.0), [1, 0.25, 0.1111111111111111, 0.0625]),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_variance_of_each_round_is_that_of_the_paper(
+    algorithm: Any, variances: list[float]
+) -> None:
+    found = calibrate(spec(algorithm, tc.Privacy(1.0, 1e-5))).reserved
+    z = [charge.entries["noise_multiplier"][0] for charge in found.each()]
+    np.testing.assert_allclose((np.array(z) / z[0]) ** 2, variances, rtol=1e-12)
+
+
+def test_several_releases_of_a_round_are_all_reserved() -> None:
+    class Twice(A.CDPADMM):
+        repeats_releases = True
+
+        def step(self, s: Any, node: Any) -> Any:
+            for _ in range(2):
+                node.release(node.gradient(s.w), relative_std=self.relative_std(node.turn))
+            return s
+
+    found = rehearse(spec(Twice(), tc.Privacy(1.0, 1e-5), rounds=5), np.arange(5))
+    assert [count for _, count in found] == [2] * 5
+
+
 def test_a_step_of_ones_own_is_rehearsed_for_all_rounds() -> None:
     class Late(A.CDPADMM):
         def step(self, s: Any, node: Any) -> Any:
