@@ -1,5 +1,5 @@
 """
-Comparing methods at the same true epsilon
+Comparing methods at the same epsilon
 ==========================================
 
 All methods get the same (epsilon, delta) of the whole run, composed from what they really release,

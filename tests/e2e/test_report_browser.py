@@ -215,7 +215,7 @@ def test_verdicts_of_experiments_are_in_view_on_a_narrow_screen(
         "paper": "Zhang et al. (2018), Fig. 1",
         "sound": "1 of 1",
     }
-    cells["verdict"] = "The conclusion survives at equal true privacy, where noise is the same."
+    cells["verdict"] = "The conclusion survives at equal epsilon, where noise is the same."
     head = "".join(f"<th scope=col>{name}</th>" for name in cells)
     row = "".join(f'<td data-label="{k}">{v}</td>' for k, v in cells.items())
     (tmp_path / "page.html").write_text(

@@ -219,7 +219,7 @@ def test_tables_hold_means_and_errors_of_the_last_round() -> None:
         "epsilon",
         "m",
         "claimed epsilon",
-        "true epsilon",
+        "accounted epsilon",
     ]
     assert whole.rows[0] == [SOUND, "a", "1.0", "4 ± 2", "", "1"]
     crossed = tables.pivot(rows, "A caption", lambda r: r["method"], "epsilon", "method")
@@ -387,7 +387,7 @@ def test_batches_tell_where_risk_is_lost_and_where_the_stated_epsilon_is_too_sma
     ]
     verdict = ipadmm._batch_survives(found, rows)
     assert "Batches of 50 of 100 records cost no risk" in verdict
-    assert "batches of 1 (true epsilon 9)" in verdict
+    assert "batches of 1 (accounted epsilon 9)" in verdict
     # 30 rounds of 10 steps with half of the records are 150 passes over the data
     line = next(x for x in ipadmm._batch_table(rows)[0].rows if x[:2] == [SOUND, "50"])
     assert line == [SOUND, "50", "0.403", "0.5", "150", "1"]

@@ -448,3 +448,23 @@ def test_a_sample_without_noise_is_seen_with_its_rate(rate, relation):
         many = judge([(event, 5)], relation)
         assert many.delta(50.0) == pytest.approx(1 - (1 - rate) ** 5, rel=1e-6)
         assert math.isinf(many.epsilon(rate / 2))
+
+
+@pytest.mark.parametrize(
+    ("events", "adjacency", "exact"),
+    [
+        ([(Gaussian(2.0), 10)], "replace-one", True),
+        ([(L2Laplace(0.3, 5), 4)], "replace-one", True),
+        ([(PoissonGaussian(1.0, 0.1), 4)], "add-remove", True),
+        ([(PoissonGaussian(1.0, 0.1), 4)], "replace-one", False),
+        ([(OneOfGaussian(1.0, 10), 4)], "replace-one", False),
+        ([(Pure(0.3), 100)], "replace-one", False),
+        ([(Gaussian(2.0), 1), (Pure(0.3), 1)], "replace-one", False),
+    ],
+)
+def test_an_epsilon_is_called_exact_only_where_a_test_attains_it(
+    events: Events, adjacency: str, exact: bool
+) -> None:
+    curve = judge(events, adjacency)
+    assert curve.exact is exact
+    assert not judge([(Pure(0.3), 1)]).group(2).exact

@@ -114,7 +114,7 @@ class OneRunResult:
     seconds : float
         Wall-clock time.
     why : str or None
-        One sentence where the claimed and the true epsilon differ.
+        One sentence where the claimed and the accounted epsilon differ.
 
     Examples
     --------

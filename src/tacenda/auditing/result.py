@@ -70,7 +70,7 @@ class AuditResult:
         Where neighbours share noise: a p-value of that noise being as declared, whatever
         follows for privacy.
     why : str or None
-        One sentence where the claimed and the true epsilon differ.
+        One sentence where the claimed and the accounted epsilon differ.
     scores : ndarray
         Score of each trial.
     truth : ndarray

@@ -181,7 +181,10 @@ def _print(c: Cost) -> None:
         print("  adds no noise and promises nothing\n")
         return
     s, curve = c.statement, c.statement.curve()
-    print(f"  epsilon    {s.epsilon:.6g} at delta {s.delta:g}, {s.adjacency}, by {s.accountant}")
+    most = "" if s.exact else "at most "
+    print(
+        f"  epsilon    {most}{s.epsilon:.6g} at delta {s.delta:g}, {s.adjacency}, by {s.accountant}"
+    )
     if s.claimed is not None:
         print(
             f"  claimed    {s.claimed[0]:.6g} at delta {s.claimed[1]:g} as published. {s.why or ''}"

@@ -65,7 +65,7 @@ def _root(
 
 app.command(short_help="A private model over 100 nodes, with a report.")(demo.demo)
 app.command(short_help="Learn one private model over a network.")(fitting.fit)
-app.command(short_help="Several algorithms at the same true epsilon.")(fitting.compare)
+app.command(short_help="Several algorithms at the same epsilon.")(fitting.compare)
 app.command(short_help="Predict new records with a run's model.")(predicting.predict)
 app.command(short_help="How good a model is on labelled records.")(evaluating.evaluate)
 app.command(short_help="A model's coefficients, in original units.")(predicting.coefficients)

@@ -40,7 +40,7 @@ def fit(given: flags.Given) -> None:
     {"config": flags.Config, "algorithms": Algorithms, **flags.DATA, **SETTING}, report=True
 )
 def compare(given: flags.Given) -> None:
-    """Several algorithms at the same true (epsilon, delta), over several seeds: mean and range of
+    """Several algorithms at the same (epsilon, delta), over several seeds: mean and range of
     each.
 
     Example: tacenda compare --data breast_cancer -A ipadmm,cdpadmm,dpdda --seed 0 --seed 1 --seed 2

@@ -100,6 +100,12 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
     for row in rows:
         if row.get("coalition") is not None:
             print(f"Note: {row['label']} promises this only if {'; '.join(row['conditions'][1:])}.")
+    bounded = [row["label"] for row in rows if row.get("exact") is False and not row["coalition"]]
+    if bounded and len(rows) > 1:
+        print(
+            f"Note: the epsilon of {', '.join(bounded)} is an upper bound: at the same epsilon it "
+            "may protect better than the others, so this table favours the others."
+        )
     for text in fitted.notes:
         print(f"Note: {text}.")
     if len(fitted.results) == 1:
@@ -212,6 +218,7 @@ def _promise(statement: Any) -> str:
             "algorithm": "",
             "claimed": statement.claimed,
             "coalition": statement.curve().coalition,
+            "exact": statement.exact,
             **values,
         }
     )

@@ -124,7 +124,7 @@ def coefficients(found: Any, name: str, top: int | None = None) -> None:
 
 def promise(row: dict[str, Any]) -> str:
     """(epsilon, delta, relation) of a row; as published,
-    the claimed one is shown beside the true one."""
+    the claimed one is shown beside the accounted one, an upper bound as "at most"."""
     if row.get("algorithm") is None:
         return "-"
     if row.get("epsilon") is None:
@@ -132,7 +132,8 @@ def promise(row: dict[str, Any]) -> str:
     # Noise that neighbours share hides a record from so many pooled members only;
     # all other noise from everybody.
     limit = "" if row.get("coalition") is None else f", coalition {row['coalition']}"
-    true = f"({short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']}{limit})"
+    most = "at most " if row.get("exact") is False and not limit else ""
+    true = f"({most}{short(row['epsilon'])}, {row['delta']:g}, {row['adjacency']}{limit})"
     unit = str(row.get("unit") or "")
     true += f" for {unit}" if unit.startswith("one person") else ""
     claimed = row.get("claimed")

@@ -1,4 +1,4 @@
-"""What a run would cost, from public facts alone: noise, true (epsilon, delta),
+"""What a run would cost, from public facts alone: noise, (epsilon, delta),
 messages and bytes."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The five papers' experiments and three of our own, each as published and at equal true privacy.
+"""The five papers' experiments and three of our own, each as published and at equal epsilon.
 
     tacenda experiment list | run NAME [--full] | report | headline
 

@@ -37,13 +37,14 @@ LOCAL_LOSS = "local_loss"
 
 
 def carry_out(cell: Cell, promises: Path | None = None) -> list[Row]:
-    """Run the cell and return its rows; the true epsilon is composed from the run's own ledger, or
+    """Run the cell and return its rows; its epsilon is composed from the run's own ledger, or
     read from the folder `promises`, where a run with the same ledger left it."""
     result, setting = run(cell)
     claimed, true, delta = _promise(result, promises)
     promise = {
         "claimed_epsilon": claimed,
         "true_epsilon": true,
+        "exact": None if result.privacy is None else result.privacy.exact,
         "delta": delta,
         "seconds": result.seconds,
         "megabytes": result.bytes / 1e6,
@@ -201,7 +202,7 @@ def _privacy(plain: dict[str, Any] | None) -> Privacy | None:
 
 
 def ledger_name(statement: Statement) -> str:
-    """A name of all that the true epsilon is composed from: the charges of the run itself, delta,
+    """A name of all that the epsilon is composed from: the charges of the run itself, delta,
     the neighbouring relation, and the accountant's own files."""
     found = hashlib.sha256(f"{statement.delta!r} {statement.adjacency} ".encode())
     for charge, count in statement.charges:
@@ -216,7 +217,7 @@ def ledger_name(statement: Statement) -> str:
 def _promise(
     result: RunResult, promises: Path | None
 ) -> tuple[float | None, float | None, float | None]:
-    """(claimed, true, delta); the true epsilon of equal ledgers is composed once."""
+    """(claimed, true, delta); the accounted epsilon of equal ledgers is composed once."""
     if result.privacy is None:
         return None, None, None
     claimed = result.privacy.claimed[0] if result.privacy.claimed else None

@@ -1,4 +1,4 @@
-"""The papers' claims, decided by the findings of stored rows, of the true epsilon and of the
+"""The papers' claims, decided by the findings of stored rows, of accounted epsilons and of the
 papers' own formulas."""
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from tacenda.report.charts import Column, TextTable
 
 HEADLINE, FORMULAS = "headline", "formulas"  # beside the experiments: findings without rows
 HOLDS, FAILS, DEPENDS, NOT_RUN = "holds", "does not hold", "depends", "not run"
+UNDECIDED = "undecided"  # no deciding difference reaches two standard errors
 MOST_SHOWN = 4  # findings of a mode that are told in full; of more the extremes
-MODES = {PUBLISHED: "as published", SOUND: "at equal true privacy"}
+MODES = {PUBLISHED: "as published", SOUND: "at equal epsilon"}
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,11 @@ def decide(claim: Claim, found: Mapping[str, Sequence[Finding]]) -> Decided:
 
 
 def _word(found: Sequence[Finding]) -> str:
+    if not any(f.sure for f in found):
+        return UNDECIDED
     held = [f.holds for f in found]
-    word = HOLDS if all(held) else DEPENDS if any(held) else FAILS
+    part = f"{DEPENDS}: {sum(held)} of {len(held)} hold"
+    word = HOLDS if all(held) else part if any(held) else FAILS
     return word if all(f.sure for f in found) else f"{word} (not all clear)"
 
 
@@ -77,8 +81,9 @@ def from_headlines(rows: Iterable[Headline]) -> list[Finding]:
             PUBLISHED,
             f"{h.paper}: the stated epsilon holds ({h.setting})",
             h.true <= h.claimed,
-            f"Stated {h.claimed:.4g}, true {h.true:.4g} at delta {h.delta or 1e-5:g} "
+            f"Stated {h.claimed:.4g}, accounted {h.shown} at delta {h.delta or 1e-5:g} "
             f"({h.adjacency}).",
+            h.exact or h.true <= h.claimed,
         )
         for h in rows
     ]
@@ -102,7 +107,9 @@ def table(decided: Sequence[Decided], caption: str, named: Callable[[str], str])
 
 def in_words(source: str) -> str:
     """A source as readers know it."""
-    return {HEADLINE: "true epsilon", FORMULAS: "the paper's formulas"}.get(source, source)
+    return {HEADLINE: "what the noise guarantees", FORMULAS: "the paper's formulas"}.get(
+        source, source
+    )
 
 
 def _not_run(d: Decided) -> str:

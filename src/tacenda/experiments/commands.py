@@ -159,7 +159,7 @@ def report(
 
 @experiment_app.command()
 def headline(as_json: Json = False) -> None:
-    """The true epsilon of every paper's headline setting, as Markdown.
+    """The accounted epsilon of every paper's headline setting, as Markdown.
     Example: tacenda experiment headline"""
     from tacenda.experiments.headline import as_markdown, headlines
 

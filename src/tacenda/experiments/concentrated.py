@@ -218,10 +218,10 @@ def _survives(found: list[Finding], rows: Rows) -> str:
     )
     small = rows.where(mode=SOUND, level=1.0).last().mean(method="CDP-ADMM")
     return (
-        f"{first} at equal true privacy. But the paper's totals are weak: "
+        f"{first} at equal epsilon. But the paper's totals are weak: "
         "it says that phi from 1 to 14 corresponds to an epsilon between 0 and 1, "
         f"while by its own corollary at phi = 14 {true_epsilons(rows)} (delta 1e-5). "
-        f"At a true epsilon of 1 the normalised error of CDP-ADMM is {small:.3g}, "
+        f"At a accounted epsilon of 1 the normalised error of CDP-ADMM is {small:.3g}, "
         "where the zero model has 50: nothing is learnt from 50 records a node. "
         "Without clipping there would be no guarantee at all."
     )
@@ -299,7 +299,7 @@ def _decay_findings(rows: Rows) -> list[Finding]:
                     f"the error of {name} {word}, R = {decay:g}",
                     fourth < max(0.5 * third, SETTLED),
                     f"Mean error {third:.3g} over the third quarter of the rounds, {fourth:.3g} "
-                    f"over the last; {value(end)} at the end; true epsilon {true:.3g}.",
+                    f"over the last; {value(end)} at the end; accounted epsilon {true:.3g}.",
                 )
             )
     return made
@@ -312,7 +312,7 @@ def _decay_verdict(found: list[Finding], rows: Rows) -> str:
     return (
         f"In {sum(f.holds for f in below_one)} of {len(below_one)} cases with R below 1 the error "
         f"keeps falling. The price is privacy itself: at R = {least:g} the normalised error ends "
-        f"at {min(part.values()):.2g}, with a true epsilon of "
+        f"at {min(part.values()):.2g}, with a accounted epsilon of "
         f"{min(r['true_epsilon'] for r in part):.3g} (delta 1e-5), beyond any meaning."
     )
 
@@ -494,7 +494,7 @@ CLAIMS = [
         "abstract and conclusion",
         "CDP-ADMM offers a competitive trade-off of privacy against accuracy.",
         (("cdp-lasso", "CDP-ADMM ends below DDP-ADMM"), ("cdp-lasso", "ends lowest of the three")),
-        "200 rounds, at each total phi as published and at true epsilons; its place against "
+        "200 rounds, at each total phi as published and at accounted epsilons; its place against "
         "DP-ADMM depends on the proximal weight, which the paper does not give.",
     ),
     Claim(
@@ -511,7 +511,7 @@ CLAIMS = [
         "It converges, for every R below 1.",
         (("cdp-decay", "keeps falling, R"),),
         "400 rounds of the Lasso, the error of the last quarter against that of the third; the "
-        "true epsilon of a run that comes close has no meaning.",
+        "accounted epsilon of a run that comes close has no meaning.",
     ),
     Claim(
         PAPER,

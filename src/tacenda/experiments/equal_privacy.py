@@ -1,4 +1,4 @@
-"""Our own: all methods at the same true (epsilon, delta), tuned by the same few trials on generated
+"""Our own: all methods at the same (epsilon, delta), tuned by the same few trials on generated
 data, with three references."""
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ EXPERIMENTS = [
         "equal-privacy",
         "ours",
         "",
-        "Which method is best when all have the same true (epsilon, delta)?",
+        "Which method is best when all have the same (epsilon, delta)?",
         SETTINGS,
         CHOSEN,
         _cells,

@@ -107,7 +107,7 @@ def first_sentence(verdict: str) -> tuple[str, str]:
 
 
 def true_epsilons(rows: Rows) -> str:
-    """One clause per method: what the print claims and what is true."""
+    """One clause per method: what is claimed, and what the accountant finds."""
     told = []
     for name in rows.where(mode=PUBLISHED).distinct("method"):
         pairs = {
@@ -118,5 +118,13 @@ def true_epsilons(rows: Rows) -> str:
             -1:
         ]:
             each = " a round" if name in ("DVP", "PVP") or "Zhang and Zhu (2016)" in name else ""
-            told.append(f"{name} claims {claimed:.3g}{each} and really has {true:.4g}")
+            told.append(
+                f"{name} claims {claimed:.3g}{each} and has {_marked(rows, name)}{true:.4g}"
+            )
     return "; ".join(told)
+
+
+def _marked(rows: Rows, name: str) -> str:
+    """What stands before an epsilon that is an upper bound."""
+    bounds = any(r.get("exact") is False for r in rows.where(mode=PUBLISHED, method=name))
+    return "at most " if bounds else ""

@@ -1,5 +1,5 @@
 """One self-contained HTML page of all stored experiments: figures, findings, verdicts, the papers'
-true epsilon, and which method when."""
+accounted epsilon, and which method when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build(
     known: dict[str, tuple[Experiment, Rows]], size: Size, path: Path, truths: Sequence[Headline]
 ) -> Path:
     """Write the page of these experiments with their rows, whole or not at all. truths: the papers'
-    true epsilon (`headlines`)."""
+    accounted epsilon (`headlines`)."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     from tacenda.report.html_page import plotly_js, script_json
@@ -179,14 +179,14 @@ def _headline_table(rows: Sequence[Headline]) -> TextTable:
             h.paper,
             h.setting,
             f"{h.claimed:.4g}",
-            f"{h.true:.4g}",
+            h.shown,
             f"{h.delta or 1e-5:g}",
             h.adjacency,
             h.remark,
         ]
         for h in rows
     ]
-    return TextTable("Claimed and true epsilon of the papers' own settings", columns, cells)
+    return TextTable("Claimed and accounted epsilon of the papers' own settings", columns, cells)
 
 
 def _asset(package: str, name: str) -> str:

@@ -23,6 +23,7 @@ FIRST = (
     "value",
     "claimed_epsilon",
     "true_epsilon",
+    "exact",
     "delta",
     "seconds",
 )

@@ -127,7 +127,7 @@ class Claim:
     words     the claim in our own words, one sentence
     findings  pairs (experiment, part of a statement): the claim is decided by every finding of that
               experiment whose `claim` contains the part; all of them hold: "holds"; none: "does
-              not hold"; else "depends". Experiment "headline": the true epsilon of a paper's main
+              not hold"; else "depends". Experiment "headline": the epsilon of a paper's main
               settings (`claims.from_headlines`), "formulas": what its formulas say (`formulas`)
     setting   what decides, and on what the answer depends; what was not measured
     """

@@ -66,7 +66,7 @@ def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Row
 def all_findings(
     known: dict[str, tuple[Experiment, Rows]], truths: Sequence[Headline]
 ) -> dict[str, list[Finding]]:
-    """The findings by which claims are decided: of rows, of the true epsilon, of formulas."""
+    """The findings by which claims are decided: of rows, of the accounted epsilon, of formulas."""
     return {
         **{name: e.findings(rows) for name, (e, rows) in known.items()},
         claims.HEADLINE: claims.from_headlines(truths),
@@ -191,11 +191,14 @@ def _shown(table: TextTable) -> str:
 
 _READING = (
     "Verdicts, findings and numbers are computed from the stored rows; settings, reasons and what "
-    "was tried before are written by hand. *As published* is the paper's own noise, whose true "
-    "epsilon may be another than the stated one; *at equal true privacy* (or *sound*), every "
-    "method has the same true epsilon over the whole run. A claim *depends* where some of its "
-    "statements hold and others do not; *not all clear* means that a deciding difference is below "
-    "two standard errors. ± is the standard error of a mean over the seeds."
+    "was tried before are written by hand. *As published* is the paper's own noise, whose epsilon "
+    "may differ from the stated one; *at equal epsilon* (or *sound*), every method has the same "
+    "accounted epsilon over the whole run. **The epsilon of DVP, penalty perturbation (M-ADMM-PP) "
+    "and R-ADMM is an upper bound** (≤): at an equal epsilon they may protect better than the "
+    "others, so such a comparison favours the others. A claim *depends* where some of its "
+    "statements hold and others do not, and is *undecided* where no deciding difference reaches "
+    "two standard errors; *not all clear* means that one of them does not. ± is the standard error "
+    "of a mean over the seeds."
 )
 _WORDS = {
     "quick": (

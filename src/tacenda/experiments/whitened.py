@@ -1,4 +1,4 @@
-"""Our own: the papers' methods with and without whitening, at the same true (epsilon, delta)."""
+"""Our own: the papers' methods with and without whitening, at the same (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ EXPERIMENTS = [
         "whitened-methods",
         "ours",
         "",
-        "Does whitening help the papers' methods at the same true (epsilon, delta)?",
+        "Does whitening help the papers' methods at the same (epsilon, delta)?",
         SETTINGS,
         CHOSEN,
         _cells,

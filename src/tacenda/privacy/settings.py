@@ -169,7 +169,7 @@ class Privacy:
         """Use the noise of a paper's own formula, from the paper's own inputs.
 
         For reproducing figures only: several published formulas give less privacy than they claim.
-        The result carries the claimed and the true epsilon.
+        The result carries the claimed and the accounted epsilon.
 
         Parameters
         ----------

@@ -67,7 +67,7 @@ class Statement:
     claimed : tuple[float, float] or None
         What the paper says that its noise gives, in mode "as-published".
     why : str or None
-        One sentence where the claimed and the true epsilon differ.
+        One sentence where the claimed and the accounted epsilon differ.
     hidden : Hidden or None
         What is proved for who sees only the final model; None where nothing better than the whole
         run is.
@@ -186,6 +186,11 @@ class Statement:
     def accountant(self) -> str:
         """Name of the accountant that composed the worst node's releases."""
         return self.curve().accountant
+
+    @property
+    def exact(self) -> bool:
+        """False where `epsilon` is an upper bound: the privacy may be better than it says."""
+        return self.curve().exact
 
     def curve(self, node: int | None = None) -> Curve:
         """Privacy curve of one node: epsilon(delta), delta(epsilon), mu and the trade-off.
@@ -309,6 +314,7 @@ class Statement:
             "one_record": self.one_record,
             "mode": self.mode,
             "accountant": self.accountant,
+            "exact": self.exact,
             "coalition": self.curve().coalition,
             "target": self.target,
             "noise": self.noise,

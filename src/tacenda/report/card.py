@@ -88,7 +88,7 @@ def _privacy(statement: Statement | None, conditions: Sequence[str]) -> str:
     account = Account.of(statement, {})
     s = account.statement
     rows = [
-        ("epsilon", numbers.epsilon(account.epsilon)),
+        ("epsilon", numbers.epsilon(account.epsilon) + ("" if s.exact else " (an upper bound)")),
         ("delta", numbers.short(account.delta)),
         ("relation", f"{s.adjacency}: {relation_of(s)}"),
         ("unit", s.unit),

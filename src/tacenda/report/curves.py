@@ -276,7 +276,7 @@ def _each(series: list[Series]) -> Chart | None:
 
 
 def utility(folder: Folder) -> list[Chart]:
-    """Final quality against the true epsilon, where the folder holds several epsilons."""
+    """Final quality against the run's epsilon, where the folder holds several epsilons."""
     accounts = [
         g.account
         for g in folder.private

@@ -173,7 +173,10 @@ def promised(account: Account) -> list[tuple[str, str]]:
         *_final_model(account),
         (
             "Counted by",
-            _sentence(f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger"),
+            _sentence(
+                f"{ACCOUNTANTS.get(judge, judge)}, over every release in the ledger"
+                + ("" if s.exact else "; the result is an upper bound")
+            ),
         ),
         ("Noise", _sentence(s.noise)),
     ]

@@ -207,7 +207,7 @@ def compare(
     resume: bool = False,
     progress: str | bool = "auto",
 ) -> Fitted:
-    """Run several algorithms at the same true (epsilon, delta), as `tacenda compare` does.
+    """Run several algorithms at the same (epsilon, delta), as `tacenda compare` does.
 
     Parameters
     ----------

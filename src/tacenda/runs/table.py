@@ -132,6 +132,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
             adjacency=worst.adjacency,
             mode=worst.mode,
             accountant=worst.accountant,
+            exact=worst.exact,
             claimed=worst.claimed,
             why=worst.why,
             coalition=worst.curve().coalition,

@@ -21,11 +21,12 @@ def finding(mode: str, holds: bool, sure: bool = True, claim: str = "it is bette
     [
         ([finding(PUBLISHED, True), finding(SOUND, True)], "holds"),
         ([finding(SOUND, False)], "does not hold"),
-        ([finding(SOUND, True), finding(SOUND, False)], "depends"),
+        ([finding(SOUND, True), finding(SOUND, False)], "depends: 1 of 2 hold"),
+        ([finding(SOUND, False, False), finding(SOUND, True, False)], "undecided"),
         ([finding(SOUND, True), finding(SOUND, True, False)], "holds (not all clear)"),
         (
             [finding(PUBLISHED, True), finding(SOUND, False)],
-            "as published holds; at equal true privacy does not hold",
+            "as published holds; at equal epsilon does not hold",
         ),
         ([finding(SOUND, True, claim="another statement")], "not run"),
     ],
@@ -57,9 +58,19 @@ def test_many_findings_are_counted_and_shown_by_one_of_each_kind() -> None:
 
 def test_a_stated_epsilon_holds_where_the_true_one_is_no_larger() -> None:
     rows = [
-        Headline("A (2020)", "s", 1.0, 1e-5, true, "replace-one", "") for true in (0.75, 1.0, 1.01)
+        Headline("A (2020)", "s", 1.0, 1e-5, true, True, "replace-one", "")
+        for true in (0.75, 1.0, 1.01)
     ]
     assert [f.holds for f in claims.from_headlines(rows)] == [True, True, False]
+
+
+def test_an_upper_bound_above_the_claim_accuses_nobody() -> None:
+    (found,) = claims.from_headlines(
+        [Headline("A (2020)", "s", 1.0, 1e-5, 38.5, False, "replace-one", "")]
+    )
+    assert not found.sure and "accounted ≤ 38.5" in found.detail
+    about = Claim("A (2020)", "abstract", "Private.", (("headline", "A (2020)"),), "The size.")
+    assert claims.decide(about, {"headline": [found]}).verdict == "undecided"
 
 
 def test_every_claim_names_findings_that_exist() -> None:

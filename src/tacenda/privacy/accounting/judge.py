@@ -83,6 +83,21 @@ class Curve:
         return self.profile.mu if isinstance(self.profile, GaussianProfile) else None
 
     @property
+    def exact(self) -> bool:
+        """True where some test of the worst case attains the curve; False where it is an upper
+        bound, so that the privacy may be better than it says.
+
+        Generic composition of pure rounds knows nothing of the noise's shape; groups, masked sums,
+        discrete noise, noise inside objectives and samples of one record have bounds only.
+        """
+        attained: tuple[type[Event], ...] = (Gaussian, L2Laplace)
+        if self.adjacency == "add-remove":
+            attained += (PoissonGaussian,)
+        return self.accountant in ("gaussian-exact", "l2-laplace", "pld") and _all(
+            self.events, *attained
+        )
+
+    @property
     def pure_epsilon(self) -> float:
         """The sum of pure epsilons, infinite as soon as one event is not pure."""
         return pure_sum(self.events)
