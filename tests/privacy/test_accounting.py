@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -463,7 +464,7 @@ def test_a_sample_without_noise_is_seen_with_its_rate(rate, relation):
     ],
 )
 def test_an_epsilon_is_called_exact_only_where_a_test_attains_it(
-    events: Events, adjacency: str, exact: bool
+    events: list[tuple[Any, int]], adjacency: str, exact: bool
 ) -> None:
     curve = judge(events, adjacency)
     assert curve.exact is exact
