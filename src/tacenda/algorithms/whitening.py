@@ -26,16 +26,17 @@ import numpy as np
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Published, Sites
-from tacenda.algorithms.spectrum import Setting, decide, descend, within
+from tacenda.algorithms.spectrum import Setting, decide, descend, records_moment, within
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-from tacenda.problem.moments import unpacked
+from tacenda.problem.moments import packed, unpacked
 
 NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
+MOMENT = "second_moment"  # in what a run leaves
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
@@ -206,6 +207,7 @@ class Chosen:
     map_std     (2, k) what the noise of the moment itself does through the map: how far it moves
                 the model along each direction, per length of the model; and 1 where the direction
                 is above the floor, 0 where it was raised to it; empty as noise_std is
+    variance    (k,) that of the records along each direction of the map, by the released spectrum
     """
 
     matrix: Array
@@ -213,6 +215,7 @@ class Chosen:
     smoothness: float
     noise_std: Array
     map_std: Array
+    variance: Array
 
 
 def choose(
@@ -258,7 +261,14 @@ def choose(
     seen = raised > found.floor
     spread, undone = _forecast_std(found, seen, algorithm, rounds, k)
     moved = np.array([undone * std / raised, seen], float) if len(spread) else undone
-    return Chosen(np.ascontiguousarray(matrix), found.clip, found.smoothness / step, spread, moved)
+    return Chosen(
+        np.ascontiguousarray(matrix),
+        found.clip,
+        found.smoothness / step,
+        spread,
+        moved,
+        records_moment(e, std, k.data_norm**2, diagonal)[:kept],
+    )
 
 
 def _forecast_std(
@@ -319,7 +329,8 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
-    public map, held once for all nodes. noise_std (k,), map_std (2, k): as in `Chosen`.
+    public map, held once for all nodes. noise_std (k,), map_std (2, k), variance (k,): as in
+    `Chosen`.
     """
 
     inner: Any
@@ -327,6 +338,7 @@ class WhitenedState:
     numbers: Array | None = field(default=None, metadata={"common": True})
     noise_std: Array | None = field(default=None, metadata={"common": True})
     map_std: Array | None = field(default=None, metadata={"common": True})
+    variance: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -383,7 +395,9 @@ class Whitened(Algorithm):
             node.rounds,
         )
         numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
-        s = WhitenedState(None, found.matrix, numbers, found.noise_std, found.map_std)
+        s = WhitenedState(
+            None, found.matrix, numbers, found.noise_std, found.map_std, found.variance
+        )
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
         else:
@@ -448,11 +462,16 @@ class Whitened(Algorithm):
         return self.whitening.kind_for(facts.n_features) == DIAGONAL
 
     def released(self, s: WhitenedState) -> dict[str, Array]:
-        """What the wrapped algorithm leaves, and "diagonal", the map (d,), where it is one."""
+        """What the wrapped algorithm leaves, and of the map "diagonal" (d,), where it is one, else
+        "second_moment", packed: that of the records, as far as it stands out of its noise."""
         found = self.algorithm.released(s.inner)
-        if s.matrix is not None and s.matrix.ndim == 1:
-            found = {**found, DIAGONAL: s.matrix}
-        return found
+        if s.matrix is None:
+            return found
+        if s.matrix.ndim == 1:
+            return {**found, DIAGONAL: s.matrix}
+        assert s.variance is not None
+        axes = s.matrix / np.sqrt((s.matrix**2).sum(axis=0))
+        return {**found, MOMENT: packed((axes * s.variance) @ axes.T)}
 
     def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
         """By the forecast on the released spectrum, of an algorithm that follows it: the noise of

@@ -103,6 +103,10 @@ def coefficients(
     again: Annotated[
         bool, typer.Option("--again", help="Pay for intervals although the folder holds some.")
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Ask although the forecast says that nothing will show."),
+    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     """A model's coefficients by feature name, in the original units, the largest effects first.
@@ -113,7 +117,12 @@ def coefficients(
     choice of records and the privacy noise together.
 
     With --epsilon the records of the run's configuration are asked once for such intervals: that is
-    charged, in the run's ledger too if it has one, and kept in the folder.
+    charged, in the run's ledger too if it has one, and kept in the folder. A forecast from public
+    numbers says beforehand which rows will show and what epsilon the others need; where none will,
+    nothing is asked or charged, unless --anyway.
+
+    Levels of a category are compared with its reference level (`reference` in the schema, else the
+    first).
 
     Example: tacenda coefficients runs/fit-moments-20300101-120000 --top 10
 
@@ -125,9 +134,12 @@ def coefficients(
         from tacenda.runs.inferring import question
 
         asked = question(folder, run, epsilon, delta, again=again)
+        expected = asked.forecast(covariance)
         if not as_json:
             print(f"Note: {asked.cost}", flush=True)
-        asked.intervals(level, covariance)
+            if expected is not None and (anyway or expected.visible.any()):
+                print(f"Forecast: {expected}", flush=True)
+        asked.intervals(level, covariance, anyway)
     model = open_model(folder, run)
     table = model.coefficients
     assert table is not None

@@ -286,6 +286,9 @@ class CategoricalColumn(_Part):
         Name of the column in the table.
     levels : tuple of str
         The public list of levels.
+    reference : str or None, default=None
+        The level that tables of coefficients compare the others with; None: the first. It does not
+        change the encoding.
     unknown : {"error", "column"}, default="error"
         An undeclared level is an error, or gets a column of its own.
     impute : str or None, default=None
@@ -307,6 +310,7 @@ class CategoricalColumn(_Part):
     kind: Literal["categorical"] = "categorical"
     name: str = Field(min_length=1)
     levels: tuple[str, ...] = Field(min_length=1)
+    reference: str | None = None
     unknown: Literal["column", "error"] = "error"
     impute: str | None = None
     missing_indicator: bool = False
@@ -316,6 +320,10 @@ class CategoricalColumn(_Part):
     @model_validator(mode="after")
     def _levels(self) -> CategoricalColumn:
         _distinct(f"column {self.name!r}: levels", self.levels)
+        if self.reference is not None and self.reference not in self.levels:
+            raise ValueError(
+                f"column {self.name!r}: reference must be one of its levels, not {self.reference!r}"
+            )
         if self.impute is not None and self.impute not in self.levels:
             raise ValueError(
                 f"column {self.name!r}: impute must be one of its levels, not {self.impute!r}"
@@ -669,9 +677,9 @@ class Schema(_Part):
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of everything that shapes the encoding.
 
-        Name, notes, confirmations and their sources are left out: two nodes with equal hashes
-        encode equal records equally. So is every later field at its usual value, so that schemas
-        which do not name it keep the hash that they had before it could be named.
+        Name, notes, confirmations, their sources and reference levels are left out: two nodes with
+        equal hashes encode equal records equally. So is every later field at its usual value, so
+        that schemas which do not name it keep the hash that they had before it could be named.
 
         Returns
         -------
@@ -683,6 +691,7 @@ class Schema(_Part):
             del fields["person"]
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
+            part.pop("reference", None)
             without_usual(part)
             # The usual of a column; a label's is None, and "unit" is another encoding
             usual = None if part is fields["label"] else "unit"

@@ -3,9 +3,10 @@ user's own scale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,8 +33,8 @@ from tacenda.evaluation.coefficients import (
     told_intervals,
 )
 from tacenda.graph.topology import Topology
-from tacenda.inference.asking import intervals
-from tacenda.inference.result import Inference
+from tacenda.inference.asking import check_width, intervals
+from tacenda.inference.design import INTERCEPT, Design
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -78,6 +79,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     _sklearn_name: str
     _fill = FILL
     _ratio: str | None = None  # what exp(coefficient) is, where it has a name
+    _references: Sequence[Sequence[int]] = ()  # categories in `intervals`, the reference first
 
     def _fit(
         self,
@@ -305,7 +307,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
         self._errors = how_known(result)
         told = told_intervals(result)
-        self._inference = None if told is None else self._in_own_units(told, scaling)
+        self._inference = None
+        if told is not None:
+            design = self._design(scaling)
+            self._inference = told.mapped(design.matrix, design.offset)
+        self._references = ()
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -340,14 +346,82 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """What the scaled score 0 is in the user's own."""
         return 0.0
 
-    def _in_own_units(self, found: Inference, scaling: Scaling) -> Inference:
-        """Of coefficients and, with one, the intercept, in the user's scale."""
-        coef, intercept = scaling.back(np.eye(len(found.estimate)))
-        matrix, offset = coef.T * self._score_unit, np.zeros(len(scaling.scale))
+    def _design(self, scaling: Scaling, categories: Sequence[Sequence[int]] = ()) -> Design:
+        """The rows of the table in the user's scale, coefficients and then the intercept, and what
+        is redundant: the columns of each category add up to 1."""
+        p, constant = len(scaling.scale), scaling.constant
+        d = p + (constant is not None)
+        coef, intercept = scaling.back(np.eye(d))
+        own, base = coef.T.copy(), intercept.copy()  # (p, d), (d,)
+        for reference, *others in categories:
+            base += own[reference]
+            own[others] -= own[reference]
+        rows = [j for j in range(p) if all(j != group[0] for group in categories)]
+        names = [self._feature_names(p)[j] for j in rows]
+        matrix, offset = own[rows] * self._score_unit, np.zeros(len(rows))
         if self.fit_intercept:
-            matrix = np.vstack([matrix, intercept * self._score_unit])
+            matrix = np.vstack([matrix, base * self._score_unit])
             offset = np.append(offset, self._score_centre)
-        return found.mapped(matrix, offset)
+            names.append(INTERCEPT)
+        # x = centre + u / scale: the sum of a category's columns, as a function of the row
+        sums = []
+        for group in categories:
+            sum_of = np.zeros(d)
+            sum_of[group] = 1 / scaling.scale[list(group)]
+            if constant is not None:
+                sum_of[-1] = (scaling.centre[list(group)].sum() - 1.0) / constant
+            sums.append(sum_of)
+        redundant = sums if constant is not None else [a - b for a, b in pairwise(sums)]
+        return Design(
+            tuple(names),
+            matrix,
+            offset,
+            np.array(redundant).reshape(-1, d),
+            None if constant is None else np.eye(d)[-1] / constant,
+            self._even_moment(scaling, categories),
+        )
+
+    def _even_moment(self, scaling: Scaling, categories: Sequence[Sequence[int]]) -> Array | None:
+        """(d, d) the mean of xx' for records spread evenly over the declared bounds, columns
+        independent; None where there are no bounds."""
+        if scaling.low is None or scaling.high is None:
+            return None
+        middle, variance = (scaling.low + scaling.high) / 2, (scaling.high - scaling.low) ** 2 / 12
+        covariance = np.diag(variance)
+        for group in categories:
+            own, count = np.ix_(group, group), len(group)
+            middle[list(group)] = 1 / count
+            covariance[own] = np.eye(count) / count - 1 / count**2
+        mean = (middle - scaling.centre) * scaling.scale
+        covariance = covariance * np.outer(scaling.scale, scaling.scale)
+        if scaling.constant is not None:
+            mean = np.append(mean, scaling.constant)
+            covariance = np.pad(covariance, ((0, 1), (0, 1)))
+        return np.asarray(np.outer(mean, mean) + covariance)
+
+    def _feature_names(self, p: int) -> list[str]:
+        return [str(n) for n in getattr(self, "feature_names_in_", [f"x{j}" for j in range(p)])]
+
+    def _categories(self, groups: Sequence[Sequence[Any]], p: int) -> list[list[int]]:
+        """Declared categories as positions of columns."""
+        names, found = self._feature_names(p), []
+        for group in groups:
+            own = [
+                names.index(checks.one_of("categories", c, names))
+                if isinstance(c, str)
+                else checks.whole("categories", c)
+                for c in group
+            ]
+            if len(own) < 2 or max(own) >= p:
+                raise InputError(
+                    f"categories must be groups of at least two of the {p} columns, not "
+                    f"{list(group)!r}; name the indicators of one category in each."
+                )
+            found.append(own)
+        used = [j for own in found for j in own]
+        if len(set(used)) < len(used):
+            raise InputError("categories must not name a column twice; each has one category.")
+        return found
 
     def intervals(
         self,
@@ -359,6 +433,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         level: float = 0.95,
         covariance: str = "robust",
         nodes: Any = None,
+        categories: Sequence[Sequence[Any]] = (),
+        anyway: bool = False,
     ) -> CoefficientTable:
         """Ask the records once more for intervals of the coefficients; charged.
 
@@ -382,11 +458,23 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             "robust" needs no model to be right; "model" takes the loss for the truth.
         nodes : array-like of shape (n_samples,) or None, default=None
             The node of each record, as in `fit`.
+        categories : sequence of sequences of str or int, default=()
+            Groups of columns, by name or position, of which every record has exactly one at 1 and
+            the others at 0: a category's indicators. The first of each group is the reference; the
+            others are estimated as contrasts to it. Declared by you: nothing is read from X.
+        anyway : bool, default=False
+            Ask although the forecast from public numbers says that no interval will show. Without
+            it such a question is refused, and nothing is charged.
 
         Returns
         -------
         CoefficientTable
             Coefficients and estimates by feature name, with the conditions and the cost.
+
+        Raises
+        ------
+        InputError
+            If the forecast says that the noise will hide every coefficient.
         """
         check_is_fitted(self)
         arranged = self._arranged(X, y, nodes=nodes)
@@ -395,6 +483,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             privacy = Privacy(
                 epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
             )
+        check_width(len(arranged.scaling.scale))
+        references = self._categories(categories, len(arranged.scaling.scale))
+        design = self._design(arranged.scaling, references)
         found = intervals(
             self.result_,
             arranged.problem,
@@ -405,8 +496,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             seed=self._seed(),
             ledger=self.ledger,
             dataset=self.dataset,
+            design=design,
+            anyway=anyway,
         )
-        self._inference = self._in_own_units(found, arranged.scaling)
+        self._inference = found.mapped(design.matrix, design.offset)
+        self._references = references
         return self.coef_table_
 
     @property
@@ -419,21 +513,37 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _coefficients(self, intercepts: bool) -> CoefficientTable:
         check_is_fitted(self)
         coef = np.atleast_2d(self.coef_)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+        names, std = self._feature_names(coef.shape[1]), self._coef_std
+        intercept = np.atleast_1d(self.intercept_)
         spans = None
         if self.bounds is not None and not isinstance(self.bounds, str):
             low, high = (np.broadcast_to(np.asarray(b, float), coef.shape[1]) for b in self.bounds)
             spans = high - low
+        notes = [] if self._ratio is None else [ratio_note(self._ratio)]
+        rows = list(range(coef.shape[1]))
+        if self._references:
+            coef, intercept = coef.copy(), intercept.copy()
+            std = None if std is None else std.copy()
+            for reference, *others in self._references:
+                intercept += coef[:, reference]
+                coef[:, others] -= coef[:, [reference]]
+                if std is not None:
+                    std[:, others] = np.hypot(std[:, others], std[:, [reference]])
+                rows.remove(reference)
+            notes.append(
+                "Columns of a category are compared with its reference: "
+                f"{', '.join(names[group[0]] for group in self._references)}."
+            )
         return coefficient_table(
-            [str(name) for name in names],
-            coef,
-            np.atleast_1d(self.intercept_) if intercepts else None,
-            coef_std=self._coef_std,
-            intercept_std=self._intercept_std,
-            spans=spans,
+            [names[j] for j in rows],
+            coef[:, rows],
+            intercept if intercepts else None,
+            coef_std=None if std is None else std[:, rows],
+            intercept_std=None if self._references else self._intercept_std,
+            spans=None if spans is None else spans[rows],
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
-            notes=() if self._ratio is None else (ratio_note(self._ratio),),
+            notes=notes,
             inference=getattr(self, "_inference", None),
         )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Coefficient,
         CoefficientTable,
         coefficient_table,
+        design_of,
         run_coefficients,
     )
     from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
@@ -32,6 +33,7 @@ _HOMES = {
     "PrivateEvaluation": "private",
     "PrivateMeasure": "private",
     "coefficient_table": "coefficients",
+    "design_of": "coefficients",
     "run_coefficients": "coefficients",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "PrivateEvaluation",
     "PrivateMeasure",
     "coefficient_table",
+    "design_of",
     "run_coefficients",
 ]
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ import numpy as np
 from tacenda._types import Floats
 from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
+from tacenda.inference.design import INTERCEPT, Design
 from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder
 
-INTERCEPT = "intercept"
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
 KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known linear map
 
@@ -421,7 +422,8 @@ def run_coefficients(
     std = None if result.noise_std is None else np.asarray(result.noise_std).reshape(-1, p)
     constant = bool(len(names)) and names[-1] == INTERCEPT
     shown = names[: p - 1] if constant else names
-    inference = told_intervals(result) if inference is None else inference
+    if inference is None:
+        inference = told_intervals(result, None if schema is None else design_of(schema))
     if schema is None:
         return coefficient_table(
             shown,
@@ -435,38 +437,144 @@ def run_coefficients(
             units=ENCODED,
             inference=inference,
         )
-    factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
-    if result.settings["problem"].get("loss") in RATIOS:  # scores are logarithms of a rate
-        centre, reach = math.log(reach), 1.0
-    rules = schema.rules[: len(shown)]
-    slopes = np.array([rule.slope for rule in rules]) * (factor * reach)
-    offsets = np.array([rule.offset for rule in rules]) * (factor * reach)
-    weights = w[:, : len(shown)]
-    intercept = centre + weights @ offsets + (w[:, -1] * factor * reach if constant else 0.0)
+    design = design_of(schema, result.settings["problem"].get("loss"))
+    values = w @ design.matrix.T + design.offset
     errors = intercept_std = None
     if std is not None:
-        errors = std[:, : len(shown)] * np.abs(slopes)
-        if constant and not offsets.any():  # else it mixes weights whose noise goes together
-            intercept_std = std[:, -1] * factor * abs(reach)
+        # As if the noise of a level and of its reference were independent
+        spread = np.sqrt(std**2 @ (design.matrix.T**2))
+        errors = spread[:, :-1]
+        if np.count_nonzero(design.matrix[-1]) == 1:  # else it mixes weights whose noise is joint
+            intercept_std = spread[:, -1]
     if inference is not None:
-        matrix = np.zeros((len(shown) + 1, p))
-        matrix[:-1, : len(shown)] = np.diag(slopes)
-        matrix[-1, : len(shown)] = offsets
-        if constant:
-            matrix[-1, -1] = factor * reach
-        inference = inference.mapped(matrix, np.append(np.zeros(len(shown)), centre))
+        inference = inference.mapped(design.matrix, design.offset)
     return coefficient_table(
-        [rule.quantity for rule in rules],
-        weights * slopes,
-        intercept,
+        design.names[:-1],
+        values[:, :-1],
+        values[:, -1],
         coef_std=errors,
         intercept_std=intercept_std,
-        spans=spans_of(schema),
+        spans=spans_of(schema)[_shown_rules(schema)],
         outputs=outputs,
         errors=how_known(result),
-        notes=[*_shortened(schema, factor), *_ratios(result)],
+        notes=[*_shortened(schema, row_factor(schema)), *_references(schema), *_ratios(result)],
         inference=inference,
     )
+
+
+def references_of(schema: Schema) -> dict[str, int]:
+    """The position of each category's reference level among the features, by the category."""
+    found, at = {}, 0
+    for column in schema.columns:
+        if isinstance(column, CategoricalColumn):
+            level = column.levels[0] if column.reference is None else column.reference
+            found[column.name] = at + column.levels.index(level)
+        at += len(column.rules)
+    return found
+
+
+def _shown_rules(schema: Schema) -> list[int]:
+    """The positions of the features that have a row: all but reference levels and intercept."""
+    left_out = set(references_of(schema).values())
+    count = len(schema.rules) - schema.intercept
+    return [j for j in range(count) if j not in left_out]
+
+
+def design_of(schema: Schema, loss: str | None = None) -> Design:
+    """Return what a schema declares about encoded rows, and the rows of a table of coefficients.
+
+    Levels of a category are shown as contrasts to its reference level, for the indicators of a
+    category add up to 1. The intercept is the score of a record with all categories at their
+    reference and all other quantities at 0.
+
+    Parameters
+    ----------
+    schema : Schema
+        The schema.
+    loss : str or None, default=None
+        Of the model; scores of counts are logarithms of a rate.
+
+    Returns
+    -------
+    Design
+        Names, the map to original units, redundant directions, and the second moment of rows that
+        fill what is declared evenly.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "categorical", "name": "ward", "levels": ["n", "s", "w"]}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> tc.evaluation.design_of(schema).names
+    ("ward is 's'", "ward is 'w'", 'intercept')
+    """
+    factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    if loss in RATIOS:  # scores are logarithms of a rate
+        centre, reach = math.log(reach), 1.0
+    rules, references, kept = schema.rules, references_of(schema), _shown_rules(schema)
+    d, unit = len(rules), factor * reach
+    matrix = np.zeros((len(kept) + 1, d))
+    for row, j in enumerate(kept):
+        matrix[row, j] = rules[j].slope * unit
+        base = references.get(str(rules[j].column))
+        if base is not None:
+            matrix[row, base] = -rules[j].slope * unit
+    matrix[-1] = [rule.offset * unit for rule in rules]
+    constants = []
+    for column, base in references.items():
+        matrix[-1, base] += unit
+        constants.append(np.array([float(rule.column == column) for rule in rules]))
+    if schema.intercept:
+        matrix[-1, -1] = unit
+        constants.append(np.eye(d)[-1])
+    return Design(
+        (*(rules[j].quantity for j in kept), INTERCEPT),
+        matrix,
+        np.append(np.zeros(len(kept)), centre),
+        np.array([a - b for a, b in pairwise(constants)]).reshape(-1, d),
+        constants[-1] / factor if constants else None,
+        _even_moment(schema) * factor**2,
+    )
+
+
+def _even_moment(schema: Schema) -> Floats:
+    """(d, d) the mean of xx' for records whose columns are independent of each other and spread
+    evenly over what is declared; a tenth of the numbers that may be missing is."""
+    d = len(schema.rules)
+    mean, covariance, at = np.zeros(d), np.zeros((d, d)), 0
+    for column in schema.columns:
+        count = len(column.rules)
+        own = slice(at, at + count)
+        if isinstance(column, CategoricalColumn):
+            mean[own] = 1 / count
+            covariance[own, own] = np.eye(count) / count - 1 / count**2
+        else:
+            ends = column.encoded(np.array([column.low, column.high]))
+            middle, spread = ends.mean(axis=0), np.ptp(ends, axis=0) ** 2 / 12
+            if column.transform == "cyclic":
+                middle, spread = np.zeros(2), np.full(2, 0.5)
+            elif column.transform == "standardise":
+                middle, spread = np.clip(0.0, *np.sort(ends, axis=0)), np.minimum(spread, 1.0)
+            if column.missing_indicator:
+                middle, spread = np.append(middle, 0.1), np.append(spread, 0.09)
+            mean[own], covariance[own, own] = middle, np.diag(spread)
+        at += count
+    if schema.intercept:
+        mean[-1] = 1.0
+    return np.outer(mean, mean) + covariance
+
+
+def _references(schema: Schema) -> list[str]:
+    rules = schema.rules
+    named = [rules[j].quantity for j in references_of(schema).values()]
+    if not named:
+        return []
+    return [
+        f"Levels are compared with the reference of their column: {', '.join(named)}. The "
+        "intercept is for a record with these."
+    ]
 
 
 def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
@@ -475,11 +583,11 @@ def kept_intervals(folder: RunFolder, run: str) -> Inference | None:
     return Inference.load(path) if path.is_file() else None
 
 
-def told_intervals(result: RunResult) -> Inference | None:
+def told_intervals(result: RunResult, design: Design | None = None) -> Inference | None:
     """The intervals that a run's own release tells at no further cost, if any."""
     from tacenda.inference.asking import intervals, told_by  # here: it loads the simulation
 
-    return intervals(result) if told_by(result) else None
+    return intervals(result, design=design) if told_by(result) else None
 
 
 def spans_of(schema: Schema) -> Floats:

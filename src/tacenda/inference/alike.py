@@ -31,6 +31,7 @@ from tacenda.inference.result import Condition, cost_of
 from tacenda.inference.statistics import FULL, GradientMoments
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
+from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.result import RunResult
 
@@ -172,7 +173,8 @@ def heterogeneity(
         raise InputError(
             f"problem must have two nodes or more to be compared, not {problem.n_nodes}."
         )
-    asked = gradient_moments(problem, False, FULL, slope)
+    facts = Facts.of(problem, "replace-one" if privacy is None else privacy.adjacency)
+    asked = gradient_moments(facts, False, FULL, slope)
     run = ask(asked, "independent", result, problem, graph, privacy, seed, ledger, dataset)
     return compared(asked, run)
 

@@ -15,11 +15,13 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.inference.newton import EDGES, Estimate, Information, one_step
+from tacenda.inference.design import Design, forecast
+from tacenda.inference.newton import Estimate, Information, identifiable, one_step
 from tacenda.inference.result import Condition, Inference
 from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
-from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy
+from tacenda.problem import losses
+from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import unpacked
 from tacenda.problem.problem import Problem
@@ -29,6 +31,7 @@ from tacenda.runtime.simulate import simulate
 COVARIANCES = ("robust", "model")
 # Losses that are minus the logarithm of a likelihood: there the curvature is the variance
 LIKELIHOODS = ("logistic", "poisson")
+MOST_FEATURES = 1000
 PER_COEFFICIENT = 20  # least records for each coefficient
 MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
@@ -55,6 +58,8 @@ def intervals(
     seed: int | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
+    design: Design | None = None,
+    anyway: bool = False,
 ) -> Inference:
     """Estimate a population's coefficients, with intervals for records and privacy noise.
 
@@ -89,6 +94,11 @@ def intervals(
         A lasting ledger, charged before noise is drawn.
     dataset : str or None, default=None
         The account of the records in it.
+    design : Design or None, default=None
+        What is declared about rows: redundant directions are left out, and the forecast names the
+        rows that a table shows. See `tacenda.evaluation.design_of`.
+    anyway : bool, default=False
+        Ask although the forecast says that no coefficient will be visible.
 
     Returns
     -------
@@ -98,7 +108,8 @@ def intervals(
     Raises
     ------
     InputError
-        If nothing is asked and the run has released too little.
+        If nothing is asked and the run has released too little, or the forecast from public
+        numbers says that the noise will hide every coefficient; then nothing is charged.
     UnsupportedError
         If the loss has several scores or is not smooth.
 
@@ -119,24 +130,28 @@ def intervals(
     """
     level = checks.between("level", level, 0.0, 1.0)
     checks.one_of("covariance", covariance, COVARIANCES)
+    redundant = None if design is None else design.redundant
     if problem is None:
-        return _of_moment(result, level)
+        return _of_moment(result, level, redundant)
     if graph is None:
         raise InputError("graph must be given with problem: the network of the records' nodes.")
-    asked = statistic_of(problem, covariance, slope)
-    if privacy is not None:
-        _check_hope(asked, problem, privacy)
+    facts = Facts.of(problem, "replace-one" if privacy is None else privacy.adjacency)
+    asked = statistic_of(facts, covariance, slope)
+    if privacy is not None and not anyway:
+        expected = forecast(asked, facts, privacy, result, design)
+        if expected is not None:
+            expected.require_any()
     # Masks are trusted against coalitions of a stated size only
     masked = privacy is None or privacy.coalition is not None
     noise = "masked" if masked else "independent"
     run = ask(asked, noise, result, problem, graph, privacy, seed, ledger, dataset)
-    return from_released(asked, run, level)
+    return from_released(asked, run, level, redundant)
 
 
-def statistic_of(problem: Problem, covariance: str, slope: float | None = None) -> GradientMoments:
-    """What is asked of the records of a problem."""
-    k = problem.constants
-    loss = k.loss
+def statistic_of(facts: Facts, covariance: str, slope: float | None = None) -> GradientMoments:
+    """What is asked of records with these public facts."""
+    loss = facts.constants.loss
+    check_width(facts.n_features)
     if covariance == "robust":
         spread = FULL
     elif loss.name in LIKELIHOODS:
@@ -147,14 +162,51 @@ def statistic_of(problem: Problem, covariance: str, slope: float | None = None) 
         raise UnsupportedError(
             f"covariance must be 'robust' for the loss {loss.name!r}, which is no likelihood."
         )
-    return gradient_moments(problem, True, spread, slope)
+    return gradient_moments(facts, True, spread, slope)
+
+
+def check_width(features: int) -> None:
+    """Refuse a question whose answer would hold millions of numbers."""
+    if features > MOST_FEATURES:
+        raise UnsupportedError(
+            f"Intervals are for models with at most {MOST_FEATURES} features, and this one has "
+            f"{features}; choose few features from public knowledge."
+        )
+
+
+def facts_of_run(result: RunResult, adjacency: str) -> Facts | None:
+    """Return the public facts of a run's records from its settings; None for a user's own loss,
+    of which they hold a digest only."""
+    about = result.settings["problem"]
+    options = about["loss_options"]
+    if "digest" in options:
+        return None
+    constants = Constants.declared(
+        loss=losses.by_name(about["loss"], **options),
+        regulariser="none",  # the question is about the loss
+        strength=0.0,
+        loss_scale=about["loss_scale"],
+        data_norm=about["data_norm"],
+        clip_norm=about["clip_norm"],
+        radius=about["radius"],
+        classes=about["n_outputs"],
+    )
+    sizes = np.asarray(about["sizes"], float)
+    return Facts(
+        sizes,
+        about["n_features"] * about["n_outputs"],
+        constants,
+        adjacency,
+        records_per_person=about.get("records_per_person", 1),
+        members_per_person=about.get("members_per_person", 1),
+    )
 
 
 def gradient_moments(
-    problem: Problem, curvature: bool, spread: str, slope: float | None = None
+    facts: Facts, curvature: bool, spread: str, slope: float | None = None
 ) -> GradientMoments:
-    """The statistic with the declared bounds of a problem."""
-    k = problem.constants
+    """The statistic with the declared bounds of the records."""
+    k = facts.constants
     if k.n_outputs != 1:
         raise UnsupportedError(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "
@@ -172,7 +224,7 @@ def gradient_moments(
             f"{bound:g}; leave it out."
         )
     return GradientMoments(
-        problem.n_features,
+        facts.n_features,
         k.loss.name,
         tuple(sorted(options.items())),
         float(k.data_norm),
@@ -180,26 +232,6 @@ def gradient_moments(
         curvature,
         spread,
     )
-
-
-def _check_hope(asked: GradientMoments, problem: Problem, privacy: Privacy) -> None:
-    """Refuse, before anything is charged, a question whose answer the noise would hide even if the
-    curvature were as large as it may be, and in all directions alike: C B^2/d."""
-    epsilon = float(np.max(privacy.epsilon_of(problem.n_nodes)))
-    if not math.isfinite(epsilon):  # given by its noise
-        return
-    facts = Facts.of(problem, privacy.adjacency)
-    n, d = float(facts.sizes.sum()), asked.n_features
-    std = facts.statistic_distance(asked) / gaussian_mu(epsilon, privacy.delta) / n
-    # In units of C B^2, as the curvature
-    hidden = EDGES * math.sqrt(2.0 * d) * std / math.sqrt(asked.shares["curvature"]) * d
-    if hidden > 1:
-        raise InputError(
-            f"privacy of epsilon {epsilon:g} is too little for intervals of {d} "
-            f"coefficients from {n:.0f} records: the noise would hide them all. It takes at least "
-            f"{hidden:.2g} times as many records or as large an epsilon, or fewer features; "
-            "nothing was asked or charged."
-        )
 
 
 def ask(
@@ -248,7 +280,9 @@ def _own_seed(asked: GradientMoments, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(asked.digest() + str(seed).encode()).digest()[:6], "big")
 
 
-def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -> Inference:
+def from_released(
+    asked: GradientMoments, run: RunResult, level: float = 0.95, redundant: Floats | None = None
+) -> Inference:
     """Make intervals of what a run of `StatisticRelease` released: costs nothing more.
 
     Parameters
@@ -259,6 +293,8 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         The run that asked it.
     level : float, default=0.95
         Of the intervals.
+    redundant : ndarray or None, default=None
+        Shape (r, d), public directions v with x.v = 0 for every record.
 
     Returns
     -------
@@ -279,7 +315,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
     (3,)
     """
     sizes = run.settings["problem"]["sizes"]
-    n, d = float(np.sum(sizes)), asked.n_features
+    n, d = float(np.sum(sizes)), _told(redundant, asked.n_features)
     found, std = asked.means(run.released["total"], n), float(run.released["noise"][0]) / n
     units = asked.units
     curvature, gradient = found["curvature"], found["gradient"]
@@ -299,6 +335,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         std * units["gradient"],
         std * units["curvature"],
         asked.data_norm,
+        redundant,
     )
     made = one_step(told)
     quadratic = asked.loss == "squared"
@@ -318,7 +355,7 @@ def from_released(asked: GradientMoments, run: RunResult, level: float = 0.95) -
         made.values,
         made.sampling,
         made.noise,
-        made.seen & (quadratic or made.higher <= TOO_FAR),
+        made.hidden if quadratic or made.higher <= TOO_FAR else np.eye(asked.n_features),
         level,
         method,
         tuple(conditions),
@@ -331,7 +368,12 @@ def told_by(result: RunResult) -> bool:
     return "moment" in result.released and result.rounds == 1
 
 
-def _of_moment(result: RunResult, level: float) -> Inference:
+def _told(redundant: Floats | None, d: int) -> int:
+    """How many coefficients the records can tell."""
+    return identifiable(redundant, d)[0].shape[1]
+
+
+def _of_moment(result: RunResult, level: float, redundant: Floats | None = None) -> Inference:
     """Least squares by the released second moment M of (x, s y): at the point 0 the gradient is
     -mean(x y) and the curvature mean(x x')."""
     if not told_by(result):
@@ -346,14 +388,22 @@ def _of_moment(result: RunResult, level: float) -> Inference:
     std, c = float(result.released["noise"][0]), float(about["loss_scale"])
     sizes = np.asarray(about["sizes"], float)
     n = len(sizes) ** 2 / float(np.sum(1.0 / sizes))  # means of nodes' means
-    d = len(moment) - 1
-    curvature, cross = moment[:d, :d] / c, moment[:d, d] / (c * scale)
+    curvature, cross = moment[:-1, :-1] / c, moment[:-1, -1] / (c * scale)
+    d = len(cross)
     noise = std / c
     told = Information(
-        np.zeros(d), -cross, curvature, np.zeros((d, d)), n, noise / math.sqrt(2) / scale, noise
+        np.zeros(d),
+        -cross,
+        curvature,
+        np.zeros((d, d)),
+        n,
+        noise / math.sqrt(2) / scale,
+        noise,
+        redundant=redundant,
     )
+    d = _told(redundant, d)
     t = one_step(told).values
-    residual = float(moment[d, d] / (c * scale**2) - 2 * t @ cross + t @ curvature @ t)
+    residual = float(moment[-1, -1] / (c * scale**2) - 2 * t @ cross + t @ curvature @ t)
     variance = max(residual, _residual_std(t, noise, scale)) * n / max(n - d, 1.0)
     made = one_step(dataclasses.replace(told, variance=variance * per_person(result) * curvature))
     conditions = [
@@ -371,7 +421,7 @@ def _of_moment(result: RunResult, level: float) -> Inference:
         "further cost; the errors hold the choice of records and the privacy noise."
     )
     return Inference(
-        made.values, made.sampling, made.noise, made.seen, level, method, tuple(conditions)
+        made.values, made.sampling, made.noise, made.hidden, level, method, tuple(conditions)
     )
 
 

@@ -19,12 +19,16 @@ order: that bias of t is taken off.
 
 Directions in which the noise hides the curvature (eigenvalues below EDGES times the noise's edge
 sqrt(2 d) std) are left at w; a coefficient that lies in them by more than LEAK has no interval.
+
+Redundant directions v, of which the declarations say that x.v = 0 for every record (the indicators
+of a category add up to the constant), are public. All of the above is done in what is left: with Q
+an orthonormal basis of it, Q'EQ is noise of the same kind in fewer dimensions.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +64,8 @@ class Information:
         That of the curvature's.
     data_norm : float
         Largest norm of a record's features.
+    redundant : ndarray or None
+        Shape (r, d), public directions in which no record varies from 0.
 
     Examples
     --------
@@ -78,6 +84,7 @@ class Information:
     gradient_std: float = 0.0
     curvature_std: float = 0.0
     data_norm: float = 1.0
+    redundant: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +100,10 @@ class Estimate:
     noise : ndarray
         Shape (d, d), their covariance by the privacy noise.
     hidden : ndarray
-        Shape (d,), the length of each coefficient's unit vector in the directions that the noise
-        hides: from 0, fully seen, to 1.
+        Shape (d, h), orthonormal directions about which nothing is known: those that the noise
+        hides, and redundant ones.
     directions : int
-        In how many directions the noise hides the curvature.
+        In how many directions the noise hides the curvature, the redundant ones not counted.
     short : float
         By how much the noise would have to be smaller for all directions to be seen; 1 where they
         are.
@@ -123,7 +130,37 @@ class Estimate:
     @property
     def seen(self) -> Array:
         """Which coefficients the noise leaves visible, shape (d,)."""
-        return np.asarray(self.hidden <= LEAK)
+        return visible(self.hidden)
+
+
+def visible(hidden: Floats, rows: Floats | None = None) -> Array:
+    """Return which linear combinations of coefficients can be told.
+
+    Parameters
+    ----------
+    hidden : ndarray
+        Shape (d, h), orthonormal directions about which nothing is known.
+    rows : ndarray or None, default=None
+        Shape (k, d), the combinations; None: each coefficient by itself.
+
+    Returns
+    -------
+    ndarray
+        Shape (k,), True where at most LEAK of the combination's length is hidden.
+    """
+    rows = np.eye(len(hidden)) if rows is None else rows
+    lengths = np.linalg.norm(rows, axis=1)
+    return np.asarray(np.linalg.norm(rows @ hidden, axis=1) <= LEAK * lengths)
+
+
+def identifiable(redundant: Floats | None, d: int) -> tuple[Floats, Floats]:
+    """Return orthonormal bases (d, d - r) of what records can tell, and (d, r) of the redundant
+    directions."""
+    if redundant is None or not len(redundant):
+        return np.eye(d), np.zeros((d, 0))
+    u, s, _ = np.linalg.svd(np.asarray(redundant, float).T, full_matrices=True)
+    rank = int(np.sum(s > 1e-9 * s.max(initial=0.0)))
+    return u[:, rank:], u[:, :rank]
 
 
 def one_step(found: Information) -> Estimate:
@@ -151,6 +188,8 @@ def one_step(found: Information) -> Estimate:
     """
     w, std, n = np.asarray(found.point, float), found.curvature_std, max(found.records, 1.0)
     d = len(w)
+    if found.redundant is not None:
+        return _in_the_rest(found, *identifiable(found.redundant, d))
     e, vectors = np.linalg.eigh((found.curvature + found.curvature.T) / 2)
     edge = math.sqrt(2.0 * d) * std
     needed = max(EDGES * edge, LEAST * float(np.max(e, initial=0.0)), np.finfo(float).tiny)
@@ -164,11 +203,38 @@ def one_step(found: Information) -> Estimate:
     plain = found.gradient_std**2 + 0.5 * std**2 * (away @ away)
     noise = back @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(away, away)) @ back
     sampling = back @ positive(found.variance) @ back / n
-    hidden = np.sqrt(np.clip((vectors[:, ~seen] ** 2).sum(axis=1), 0.0, 1.0))
     least = float(e.min(initial=math.inf))
     short = 1.0 if seen.all() else (EDGES * edge / least if least > 0 else math.inf)
     return Estimate(
-        w - away, sampling, noise, hidden, int(np.sum(~seen)), short, _higher(found, away, noise, n)
+        w - away,
+        sampling,
+        noise,
+        vectors[:, ~seen],
+        int(np.sum(~seen)),
+        short,
+        _higher(found, away, noise, n),
+    )
+
+
+def _in_the_rest(found: Information, q: Floats, redundant: Floats) -> Estimate:
+    """Return the step in the span of q (d, k), where the records are, as one in all coordinates."""
+    w = np.asarray(found.point, float)
+    made = one_step(
+        replace(
+            found,
+            point=q.T @ w,
+            gradient=q.T @ found.gradient,
+            curvature=q.T @ found.curvature @ q,
+            variance=q.T @ found.variance @ q,
+            redundant=None,
+        )
+    )
+    return replace(
+        made,
+        values=w + q @ (made.values - q.T @ w),
+        sampling=q @ made.sampling @ q.T,
+        noise=q @ made.noise @ q.T,
+        hidden=np.hstack([redundant, q @ made.hidden]),
     )
 
 

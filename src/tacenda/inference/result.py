@@ -16,9 +16,10 @@ from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.errors import StateError, UnsupportedError
 from tacenda.formats.files import write_json
+from tacenda.inference.newton import visible
 from tacenda.privacy.statement import Statement
 
-FORMAT = "tacenda-inference-1"
+FORMAT = "tacenda-inference-2"
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Inference:
         Shape (d, d), their covariance by the choice of records.
     noise : ndarray
         Shape (d, d), their covariance by the privacy noise.
-    shown : ndarray
-        Shape (d,), whether a coefficient can be told apart from the noise; the others have no
-        interval.
+    hidden : ndarray
+        Shape (p, h), orthonormal directions of the model's p coefficients about which nothing is
+        known, since the noise hides them or no record varies there.
     level : float
         The level of the intervals, such as 0.95.
     method : str
@@ -73,13 +74,16 @@ class Inference:
         On what they stand.
     privacy : Statement or None
         What asking for them cost, besides the run; None where it cost nothing.
+    rows : ndarray or None
+        Shape (d, p), where `mapped` was used: each estimate as a combination of the model's
+        coefficients.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tacenda.inference import Inference
     >>> one = np.eye(1)
-    >>> found = Inference(np.ones(1), 0.03 * one, 0.01 * one, np.array([True]), 0.95, "By hand.")
+    >>> found = Inference(np.ones(1), 0.03 * one, 0.01 * one, np.zeros((1, 0)), 0.95, "By hand.")
     >>> found.standard_error
     array([0.2])
     """
@@ -87,11 +91,17 @@ class Inference:
     estimate: Floats
     sampling: Floats
     noise: Floats
-    shown: Array
+    hidden: Floats
     level: float
     method: str
     conditions: tuple[Condition, ...] = ()
     privacy: Statement | None = None
+    rows: Floats | None = None
+
+    @property
+    def shown(self) -> Array:
+        """Which estimates can be told, shape (d,); the others have no interval."""
+        return visible(self.hidden, self.rows)
 
     @property
     def standard_error(self) -> Floats:
@@ -178,7 +188,7 @@ class Inference:
             estimate=m @ self.estimate + offset,
             sampling=m @ self.sampling @ m.T,
             noise=m @ self.noise @ m.T,
-            shown=~((m != 0) & ~self.shown).any(axis=1),
+            rows=m if self.rows is None else m @ self.rows,
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -194,7 +204,8 @@ class Inference:
             "estimate": self.estimate.tolist(),
             "sampling": self.sampling.tolist(),
             "noise": self.noise.tolist(),
-            "shown": [bool(s) for s in self.shown],
+            "hidden": self.hidden.tolist(),
+            "rows": None if self.rows is None else self.rows.tolist(),
             "level": self.level,
             "method": self.method,
             "conditions": [[c.name, c.holds, c.text] for c in self.conditions],
@@ -229,11 +240,12 @@ class Inference:
             np.asarray(plain["estimate"], float),
             np.asarray(plain["sampling"], float),
             np.asarray(plain["noise"], float),
-            np.asarray(plain["shown"], bool),
+            np.asarray(plain["hidden"], float),
             float(plain["level"]),
             plain["method"],
             tuple(Condition(*c) for c in plain["conditions"]),
             None if plain["privacy"] is None else Statement.from_plain(plain["privacy"]),
+            None if plain["rows"] is None else np.asarray(plain["rows"], float),
         )
 
     def save(self, path: str | Path) -> Path:

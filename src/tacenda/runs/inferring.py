@@ -11,9 +11,12 @@ from tacenda import checks
 from tacenda.config import read
 from tacenda.config.private_run import private_run
 from tacenda.config.sections import RunConfig
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError
+from tacenda.evaluation.coefficients import design_of
 from tacenda.inference.alike import Heterogeneity, heterogeneity
-from tacenda.inference.asking import intervals
+from tacenda.inference.asking import facts_of_run, intervals, statistic_of
+from tacenda.inference.design import Design, Forecast, forecast
 from tacenda.inference.result import Inference
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
@@ -45,8 +48,22 @@ class Question:
             f"{spent.delta + self.privacy.delta:.3g}, for a record that both have read."
         )
 
-    def intervals(self, level: float = 0.95, covariance: str = "robust") -> Inference:
+    def forecast(self, covariance: str = "robust") -> Forecast | None:
+        """Return which coefficients the question will probably show, before any record is read;
+        None where the run's settings do not tell."""
+        facts = facts_of_run(self.result, self.privacy.adjacency)
+        if facts is None:
+            return None
+        asked = statistic_of(facts, covariance)
+        return forecast(asked, facts, self.privacy, self.result, self._design)
+
+    def intervals(
+        self, level: float = 0.95, covariance: str = "robust", anyway: bool = False
+    ) -> Inference:
         """Ask for intervals of the coefficients, and keep them in the folder."""
+        expected = None if anyway else self.forecast(covariance)
+        if expected is not None:  # before the records are read
+            expected.require_any()
         found = intervals(
             self.result,
             *self._records(),
@@ -55,6 +72,8 @@ class Question:
             covariance=covariance,
             ledger=self._config.run.ledger,
             dataset=self._config.run.ledger_dataset,
+            design=self._design,
+            anyway=anyway,
         )
         found.save(self.folder.intervals_path(self.run))
         return found
@@ -68,6 +87,15 @@ class Question:
             ledger=self._config.run.ledger,
             dataset=self._config.run.ledger_dataset,
         )
+
+    @property
+    def _design(self) -> Design | None:
+        """What the folder's schema declares; without one, the features by their names."""
+        about = self.result.settings["problem"]
+        if self.folder.schema_path.is_file():
+            return design_of(Schema.read(self.folder.schema_path), about["loss"])
+        names = self.folder.manifest()["dataset"].get("feature_names")
+        return None if names is None else Design.plain(names)
 
     @property
     def _config(self) -> RunConfig:

@@ -190,7 +190,7 @@ def test_a_linear_map_carries_covariance_and_what_is_hidden(tmp_path: Any) -> No
         TRUTH,
         root @ root.T,
         np.eye(D),
-        np.array([True, True, True, False]),
+        np.eye(D)[:, 3:],
         0.9,
         "By hand.",
         (Condition("records", True, "Enough."),),
