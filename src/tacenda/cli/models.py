@@ -382,10 +382,10 @@ def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Ar
     rows = _columns_of(model, table, (label,))
     if model.classes is None:
         return rows, _numbers(label, cells)
-    from tacenda.data.encoding import _words
+    from tacenda.data.coded import words_of
 
     place = {word: k for k, word in enumerate(model.classes)}
-    codes = np.array([place.get(word, -1) for word in _words(cells)])
+    codes = np.array([place.get(word, -1) for word in words_of(cells)])
     if (codes < 0).any():
         raise InputError(
             f"column {label!r} of record {int(np.argmax(codes < 0)) + 1} holds a class that the "

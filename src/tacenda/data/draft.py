@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array, Floats
+from tacenda._types import Floats
 from tacenda.checks import nearest
-from tacenda.data.encoding import _is_number, _words
+from tacenda.data.coded import Coded, is_number
 from tacenda.data.readers import read_table
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.data.spread import INNER, inner, outward, used_share
@@ -173,21 +173,21 @@ class Draft:
         for column, cells in table.columns.items():
             if column in (label, node) or told.get(column) == "drop":
                 continue
-            words, gaps = _present(cells)
-            proposal, seen = _column(column, words, told.get(column), len(cells))
+            present = _Present.of(cells)
+            proposal, seen = _column(column, present, told.get(column))
             found.append(seen)
             if proposal is not None:
                 columns.append(proposal)
-                if gaps:
+                if present.has_gaps:
                     missing.append(column)
         if not columns:
             raise InputError(
                 f"{table.source} has no column that can be encoded beside the label {label!r}."
             )
-        words, gaps = _present(table.columns[label])
-        if gaps:
+        present = _Present.of(table.columns[label])
+        if present.has_gaps:
             missing.append(label)
-        proposed, seen = _label(label, words)
+        proposed, seen = _label(label, present)
         schema = Schema.build(
             name=name or Path(table.source).stem,
             notes=_notes(found, missing),
@@ -326,24 +326,46 @@ def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
     return notes
 
 
-def _present(cells: Array) -> tuple[Array, bool]:
-    """Cells that are not missing, as text, and whether any was."""
-    if cells.dtype.kind == "f":
-        kept = cells[~np.isnan(cells)]
-    else:
-        words = _words(cells)
-        kept = words[np.fromiter((word not in GAPS for word in words), np.bool_, count=len(words))]
-    return (_words(kept) if kept.dtype.kind == "f" else kept), len(kept) < len(cells)
+@dataclass(frozen=True)
+class _Present:
+    """The cells of a column that are not missing: distinct texts in order, how many cells there
+    are of each, and all of them as numbers, NaN where they are text."""
+
+    levels: list[str]
+    counts: dict[str, int]
+    values: Floats
+    has_gaps: bool
+
+    @classmethod
+    def of(cls, cells: Any) -> _Present:
+        column = Coded.of(cells)
+        words = column.entries.stripped
+        there = np.array([word not in GAPS for word in words], bool)
+        each = np.bincount(column.codes, minlength=len(words))
+        counts: dict[str, int] = {}
+        for k in np.flatnonzero(there & (each > 0)).tolist():
+            counts[words[k]] = counts.get(words[k], 0) + int(each[k])
+        present = there[column.codes]
+        values = column.entries.numbers[0][column.codes[present]]
+        return cls(sorted(counts), counts, values, not bool(present.all()))
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def numeric(self) -> bool:
+        return all(map(is_number, self.levels))
 
 
 Proposal = tuple[NumericColumn | CategoricalColumn | None, ColumnDraft]
 
 
-def _column(name: str, words: Array, told: str | None, records: int) -> Proposal:
-    levels = sorted(set(words))
+def _column(name: str, present: _Present, told: str | None) -> Proposal:
+    levels = present.levels
     if len(levels) < 2:
         return _left_out(name, "constant or empty")
-    numeric = all(_is_number(word) for word in levels)
+    numeric = present.numeric
     if told in ("numeric", "log") and not numeric:
         raise InputError(
             f"column {name!r} cannot be {told}: it holds text; correct it or leave it out."
@@ -351,13 +373,12 @@ def _column(name: str, words: Array, told: str | None, records: int) -> Proposal
     if told == "categorical":
         return _levels(name, levels, "as told")
     if not numeric:
-        return _text(name, levels, len(words))
-    values = words.astype(np.float64)
+        return _text(name, levels, present.count)
     if told is None:
-        guessed = _code_or_identifier(name, levels, len(words), records)
+        guessed = _code_or_identifier(name, levels, present.count)
         if guessed is not None:
             return guessed
-    return _number(name, values, levels, told)
+    return _number(name, present.values, levels, told)
 
 
 def _text(name: str, levels: list[str], count: int) -> Proposal:
@@ -376,7 +397,7 @@ def _text(name: str, levels: list[str], count: int) -> Proposal:
     )
 
 
-def _code_or_identifier(name: str, levels: list[str], count: int, records: int) -> Proposal | None:
+def _code_or_identifier(name: str, levels: list[str], count: int) -> Proposal | None:
     """The proposal for whole numbers that stand for something else than an amount, or None."""
     if not all(float(word).is_integer() for word in levels):
         return None
@@ -481,7 +502,7 @@ def _around(values: Floats) -> tuple[float, float]:
 
 
 def _levels(name: str, levels: list[str], reason: str, question: str = "") -> Proposal:
-    numbers = all(_is_number(word) for word in levels)
+    numbers = all(is_number(word) for word in levels)
     if numbers:
         levels = sorted(levels, key=lambda word: (float(word), word))
     column = CategoricalColumn(
@@ -498,17 +519,17 @@ def _left_out(name: str, reason: str) -> Proposal:
     return None, ColumnDraft(name, "left out", reason)
 
 
-def _label(name: str, words: Array) -> tuple[Label, ColumnDraft]:
-    values = sorted(set(words))
+def _label(name: str, present: _Present) -> tuple[Label, ColumnDraft]:
+    values = present.levels
     if len(values) < 2:
         raise InputError(
             f"label {name!r} shows fewer than two classes, so none can be proposed; "
             "choose another label column or write the schema by hand with all classes."
         )
-    numeric = all(_is_number(value) for value in values)
+    numeric = present.numeric
     whole = numeric and all(float(value).is_integer() for value in values)
     if numeric and not (whole and len(values) <= MOST_CLASSES):
-        numbers = words.astype(np.float64)
+        numbers = present.values
         every = outward(numbers) or _around(numbers)
         most = inner(numbers) or every
         low, high = most if _heavy(most, every) else every

@@ -1,8 +1,8 @@
-"""Parquet, SQL and big CSV files through DuckDB, imported only here (extra `data`)."""
+"""Parquet files and SQL through DuckDB, imported only here (extra `data`)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,17 +24,6 @@ def usable() -> bool:
 def read_parquet(path: Path) -> Table:
     """A Parquet file as a table with its own types."""
     return _run("SELECT * FROM read_parquet(?)", [str(path)], None, path.name)
-
-
-def read_csv(path: Path, header: Sequence[str]) -> Table:
-    """A CSV file, every cell as text, as the standard-library reader gives it."""
-    query = "SELECT * FROM read_csv(?, header=true, all_varchar=true, nullstr='')"
-    table = _run(query, [str(path)], None, path.name)
-    if len(table.columns) != len(header):
-        raise InputError(
-            f"{path.name} has lines of different lengths; look for a missing or unquoted separator."
-        )
-    return Table(dict(zip(header, table.columns.values(), strict=True)), source=path.name)
 
 
 def read_sql(query: str, database: str | Path | None) -> Table:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Flags, Floats, Ints
+from tacenda.data.coded import Coded, Entries, is_number, words_of
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.lazy_rows import LazyRows
@@ -230,7 +231,7 @@ def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Fl
     for chunk in _chunks(table, rows=None, names=_holders(schema)):
         ids.append(_persons(schema, chunk))
         if schema.node_column is not None:
-            holders.append(_words(chunk.columns[schema.node_column]))
+            holders.append(words_of(chunk.columns[schema.node_column]))
     names = np.concatenate(ids)
     kept = np.zeros(len(names), bool)
     where = np.concatenate(holders).astype(str) if holders else np.zeros(len(names), "U1")
@@ -255,7 +256,7 @@ def _persons(schema: Schema, table: Table) -> Array:
             "it an id of its own if nobody else's record can be of the same person, or leave it "
             "out of the table."
         )
-    return person_names(_words(cells), str(schema.person))
+    return person_names(words_of(cells), str(schema.person))
 
 
 def encode_features(
@@ -328,7 +329,7 @@ def _facts(
     keep = there & ~missing
     nodes = None
     if schema.node_column is not None:
-        nodes = _words(table.columns[schema.node_column])[keep].astype(str)
+        nodes = words_of(table.columns[schema.node_column])[keep].astype(str)
     ids = None if persons is None else persons[keep]
     return keep, _label(schema, table, keep), nodes, ids
 
@@ -369,111 +370,103 @@ def _lacks_label(schema: Schema, table: Table) -> Flags:
     return _is_missing(schema, table.columns[label.name], label.classes is None)
 
 
-def _is_missing(schema: Schema, cells: Array, number: bool = False) -> Flags:
+def _is_missing(schema: Schema, cells: Any, number: bool = False) -> Flags:
     """Missing cells: gaps and nulls, and of a number also every way to write NaN."""
-    if cells.dtype.kind == "f":
-        nan: Flags = np.isnan(cells)
-        marks = [float(word) for word in schema.missing_values if _is_number(word)]
-        return nan | np.isin(cells, marks) if marks else nan
-    gaps = {"", *schema.missing_values}
-    words = _words(cells)
-    # Sets are far quicker here than numpy's sorting of text objects, and often none is missing
-    found = {w for w in set(words) if w in gaps or (number and w.lower() in _NOT_NUMBERS)}
-    if not found:
-        return np.zeros(len(cells), bool)
-    return np.fromiter(map(found.__contains__, words), np.bool_, count=len(cells))
+    if isinstance(cells, Coded):
+        gaps = _gaps(schema, cells.entries, number)
+        return gaps[cells.codes] if gaps.any() else np.zeros(len(cells), bool)
+    if cells.dtype.kind != "f":
+        return _is_missing(schema, Coded.of(cells), number)
+    nan: Flags = np.isnan(cells)
+    marks = _marks(schema)
+    return nan | np.isin(cells, marks) if marks else nan
+
+
+def _gaps(schema: Schema, entries: Entries, number: bool) -> Flags:
+    """(k,) entries that mean a missing cell."""
+    words = {"", *schema.missing_values}
+    found = np.zeros(len(entries), bool)
+    look_at: Any = slice(None)
+    if number:  # what reads as a number is looked at only where its value is one of the marks
+        values, known = entries.numbers
+        look_at = np.flatnonzero(~known | np.isnan(values) | np.isin(values, _marks(schema)))
+    found[look_at] = [
+        word in words or (number and word.lower() in _NOT_NUMBERS)
+        for word in entries.stripped_at(look_at)
+    ]
+    return found
+
+
+def _marks(schema: Schema) -> list[float]:
+    """Numbers that mean a missing value."""
+    return [float(word) for word in schema.missing_values if is_number(word)]
 
 
 _NOT_NUMBERS = frozenset(("nan", "+nan", "-nan"))
 
 
 def _typed(schema: Schema, table: Table) -> Table:
-    """The table with its columns of numbers as floats, where text can be read as such at first
-    sight; elsewhere it is looked at cell by cell, which is many times slower. Levels and classes
-    that are text are stripped here, once: equal ones are then one object, quick to look at again.
-    """
-    taken = {schema.label.name, *_holders(schema)}
-    found = {}
-    for column in schema.columns:
-        name = column.name
-        if name not in table.columns:
-            continue
-        cells = table.columns[name]
-        if not isinstance(column, NumericColumn):
-            if _is_text(cells):
-                found[name] = _words(cells)
-        elif name not in taken:
-            numbers = _plain_numbers(schema, cells)
-            if numbers is not None:
-                found[name] = numbers
-    label = table.columns.get(schema.label.name)
-    if schema.label.classes is not None and label is not None and _is_text(label):
-        found[schema.label.name] = _words(label)
-    return replace(table, columns={**table.columns, **found})
-
-
-def _is_text(cells: Array) -> bool:
-    return cells.dtype == object and set(map(type, cells)) == {str}
-
-
-def _plain_numbers(schema: Schema, cells: Array) -> Floats | None:
-    """A column of text as numbers, gaps as NaN, if every cell is the one or the other."""
-    if not _is_text(cells):
-        return None
-    gaps = {"", *schema.missing_values}
-    there = ~np.fromiter(map(gaps.__contains__, cells), np.bool_, count=len(cells))
-    numbers = np.full(len(cells), np.nan)
-    try:
-        numbers[there] = cells[there].astype(np.float64)
-    except ValueError:
-        return None
-    marks = [float(word) for word in schema.missing_values if _is_number(word)]
-    found = numbers[there]
-    # Another way to write NaN, or a mark with blanks around it, is for the closer look
-    return None if np.isnan(found).any() or (marks and np.isin(found, marks).any()) else numbers
+    """The table with what the schema uses of it as floats or as coded text, whose cells are then
+    looked at once for each entry."""
+    used = {part.name for part in (*schema.columns, schema.label)} | set(_holders(schema))
+    columns = {
+        name: Coded.of(cells) if name in used and cells.dtype.kind != "f" else cells
+        for name, cells in table.columns.items()
+    }
+    return replace(table, columns=columns)
 
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
-    """Each record has a fixed number of entries: their places (n, c) and values (n, c); both forms
-    follow from them."""
-    n = int(keep.sum())
-    c = sum(map(_entries, schema.columns)) + int(schema.intercept)
-    places, values = np.empty((n, c), np.int64), np.ones((n, c), dtype)
-    offset = k = 0
+    """The encoded rows of the kept records."""
+    filled: _Filled = []
+    offset = 0
     for column in schema.columns:
         if isinstance(column, NumericColumn):
             numbers, lacks = column_numbers(schema, column, table, keep)
-            count = _entries(column)
-            places[:, k : k + count] = offset + np.arange(count)
-            features = np.where(np.isnan(numbers)[:, None], 0.0, column.encoded(numbers))
-            values[:, k : k + features.shape[1]] = features
+            found = column.encoded(numbers)
+            found[np.isnan(numbers)] = 0.0
+            filled += [(offset + k, found[:, k]) for k in range(found.shape[1])]
             if column.missing_indicator:
-                values[:, k + count - 1] = lacks
-            k += count
+                filled.append((offset + found.shape[1], lacks))
         else:
-            cells = table.columns[column.name]
-            places[:, k] = offset + _codes(schema, column, table, cells, keep)
-            k += 1
+            codes = _codes(schema, column, table, table.columns[column.name], keep)
+            filled.append((offset + codes, 1.0))
         offset += len(column.features)
     if schema.intercept:
-        places[:, -1] = offset
+        filled.append((offset, 1.0))
     width = offset + int(schema.intercept)
-    return scale_rows(_assemble(places, values, width, sparse), schema.row_norm, in_place=True)
+    assemble = _sparse_rows if sparse else _dense_rows
+    return scale_rows(
+        assemble(filled, int(keep.sum()), width, dtype), schema.row_norm, in_place=True
+    )
 
 
-def _entries(column: NumericColumn | CategoricalColumn) -> int:
-    """How many entries of a row a column fills."""
-    return len(column.features) if isinstance(column, NumericColumn) else 1
+# (place, value) of one entry in every row; each is one for all, or an array of one for each
+_Filled = list[tuple[Any, Any]]
+_ROWS = 1024  # filled together: they stay in the processor's cache from column to column
 
 
-def _assemble(places: Ints, values: Any, width: int, sparse: bool) -> Any:
-    n, c = places.shape
-    if not sparse:
-        X = np.zeros((n, width), values.dtype)
-        np.put_along_axis(X, places, values, axis=1)
-        return X
+def _dense_rows(filled: _Filled, n: int, width: int, dtype: Any) -> Array:
+    X = np.zeros((n, width), dtype)
+    for first in range(0, n, _ROWS):
+        part = slice(first, min(first + _ROWS, n))
+        rows = np.arange(part.start, part.stop)
+        for place, value in filled:
+            own = value[part] if isinstance(value, np.ndarray) else value
+            if isinstance(place, np.ndarray):
+                X[rows, place[part]] = own
+            else:
+                X[part, place] = own
+    return X
+
+
+def _sparse_rows(filled: _Filled, n: int, width: int, dtype: Any) -> Any:
     from scipy.sparse import csr_matrix
 
+    c = len(filled)
+    places, values = np.empty((n, c), np.int64), np.empty((n, c), dtype)
+    for k, (place, value) in enumerate(filled):
+        places[:, k], values[:, k] = place, value
     X = csr_matrix((values.ravel(), places.ravel(), np.arange(0, n * c + 1, c)), shape=(n, width))
     X.eliminate_zeros()
     return X
@@ -490,34 +483,36 @@ def column_numbers(
     return numbers, lacks
 
 
-def _numbers(schema: Schema, name: str, table: Table, cells: Array, keep: Flags) -> Floats:
+def _numbers(schema: Schema, name: str, table: Table, cells: Any, keep: Flags) -> Floats:
     """Kept cells as float64, missing ones as NaN."""
     if cells.dtype.kind == "f":
         found = cells[keep].astype(np.float64)
         found[_is_missing(schema, cells)[keep]] = np.nan
         return found
-    words = np.where(_is_missing(schema, cells), "nan", _words(cells))
-    try:
-        return words[keep].astype(np.float64)
-    except ValueError:
-        wrong = np.array([not _is_number(word) for word in words]) & keep
+    column = Coded.of(cells)
+    values, known = column.entries.numbers
+    gaps = _gaps(schema, column.entries, number=True)
+    wrong = ~(known | gaps)
+    if wrong.any() and (wrong := wrong[column.codes] & keep).any():
         raise InputError(
             f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other "
             "text; correct it, declare the column categorical, "
             "or add that text to missing_values."
-        ) from None
+        )
+    return np.where(gaps, np.nan, values)[column.codes[keep]]
 
 
 def _codes(
-    schema: Schema, column: CategoricalColumn, table: Table, cells: Array, keep: Flags
+    schema: Schema, column: CategoricalColumn, table: Table, cells: Any, keep: Flags
 ) -> Ints:
     """Position of each kept cell among the levels;
     undeclared ones take the last place or are refused."""
-    gaps = _is_missing(schema, cells)
-    words = np.where(gaps, column.impute or "", _words(cells))
-    codes = _positions(words, column.levels)
+    gaps, cells = _is_missing(schema, cells), Coded.of(cells)
+    codes = _positions(cells, column.levels)
     if column.missing_indicator:
         codes[gaps] = len(column.features) - 1
+    else:
+        codes[gaps] = -1 if column.impute is None else column.levels.index(column.impute)
     wrong = (codes < 0) & keep
     if wrong.any():
         if column.unknown == "error":
@@ -536,7 +531,7 @@ def _label(schema: Schema, table: Table, keep: Flags) -> Array:
         numbers = _numbers(schema, label.name, table, cells, keep)
         centre, reach = label.centre_and_reach
         return (np.clip(numbers, label.low, label.high) - centre) / reach
-    codes = _positions(_words(cells), label.classes)
+    codes = _positions(Coded.of(cells), label.classes)
     wrong = (codes < 0) & keep
     if wrong.any():
         raise InputError(
@@ -546,37 +541,12 @@ def _label(schema: Schema, table: Table, keep: Flags) -> Array:
     return codes[keep]
 
 
-def _positions(words: Array, known: tuple[str, ...]) -> Ints:
-    place = dict.fromkeys(words, -1)
-    place.update((word, k) for k, word in enumerate(known))
-    return np.fromiter(map(place.__getitem__, words), np.int64, count=len(words))
-
-
-def _words(cells: Array) -> Array:
-    """Cells as stripped text; None and NaN are the empty text, and a whole float loses its '.0':
-    3.0 is level '3'."""
-    words: Iterator[str] = map(_word, cells)
-    if _is_text(cells):  # often few different ones
-        words = map({cell: cell.strip() for cell in set(cells)}.__getitem__, cells)
-    return np.fromiter(words, np.dtype(object), count=len(cells))
-
-
-def _word(cell: Any) -> str:
-    if isinstance(cell, str):
-        return cell.strip()
-    if cell is None or (isinstance(cell, float) and cell != cell):
-        return ""
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+def _positions(cells: Coded, known: tuple[str, ...]) -> Ints:
+    """(n,) place of each cell in `known`, or -1."""
+    place = {word: k for k, word in enumerate(known)}
+    words = cells.entries.stripped
+    found = np.fromiter((place.get(word, -1) for word in words), np.int64, count=len(words))
+    return found[cells.codes]
 
 
 def _where(table: Table, rows: Flags) -> int:

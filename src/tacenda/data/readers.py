@@ -1,11 +1,14 @@
-"""Files into tables: CSV with the standard library, Parquet, SQL and big CSV through DuckDB (extra
-`data`).
+"""Files into tables: CSV by compiled loops, Parquet and SQL through DuckDB (extra `data`).
+
+Python's `csv` decides what a CSV file means. It reads small files, and of others whatever the
+compiled loops find unusual, so that a file gives the same table either way.
 
 No message quotes a cell: a private value must not reach a log through an error.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -19,12 +22,17 @@ from typing import IO, Any
 import numpy as np
 
 from tacenda._types import Ints
+from tacenda.data.coded import Coded, Entries
 from tacenda.data.libsvm import existing, open_binary
 from tacenda.data.table import CHUNK_CELLS, CHUNK_ROWS, Table
 from tacenda.errors import InputError
 
-# A CSV above this size goes through DuckDB when it is installed.
-BIG_CSV = 200 * 2**20
+# Bytes of a CSV that Python's csv reads sooner than compiled code is loaded
+SMALL_CSV = 2**20
+PACKED = 8  # how many times smaller a compressed one is
+BLOCK_BYTES = 2**22  # of a file, read together
+LARGEST_BLOCK = 2**29  # places in it, doubled, are held in 32 bits
+PIECE_CELLS = 2**20  # found together
 _SQL = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
 _PARQUET = (".parquet", ".pq")
 _SHEET = (
@@ -87,7 +95,7 @@ def read_table(
     >>> sorted(table.columns), len(table)
     (['age', 'ill'], 2)
     """
-    from tacenda.data.duck import read_csv, read_parquet, read_sql, usable
+    from tacenda.data.duck import read_parquet, read_sql
 
     if isinstance(source, str) and _SQL.match(source):
         return read_sql(source, database)
@@ -98,8 +106,6 @@ def read_table(
     path = existing(source)
     if path.suffix.lower() in _PARQUET:
         return read_parquet(path)
-    if names is None and path.stat().st_size > BIG_CSV and usable():
-        return read_csv(path, _header(path))
     return joined(list(iter_csv(path, names=names)))
 
 
@@ -171,13 +177,112 @@ def iter_csv(
     blank lines are skipped. names: of the columns, where there is no header line; columns, only:
     which of them, and which records, are wanted (see `iter_tables`)."""
     _refuse_other_kinds(path)
+    header, mark, begin = _start(path, names)
+    rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
+    wanted = [k for k, name in enumerate(header) if columns is None or name in columns]
+    packed = PACKED if path.suffix in (".gz", ".bz2") else 1
+    done = 0
+    if path.stat().st_size * packed >= SMALL_CSV:
+        quick = _Quick(path, header, wanted, only, rows)
+        yield from quick.tables(ord(mark), begin)
+        done = quick.done
+        if quick.finished:
+            return
+    yield from _careful(path, header, names is None, wanted, only, rows, done)
+
+
+class _Quick:
+    """The compiled way through a CSV file, up to its end or its first unusual record.
+
+    done: how many records it went through; finished: whether nothing that is wanted is left.
+    """
+
+    def __init__(
+        self, path: Path, header: list[str], wanted: list[int], only: Ints | None, rows: int
+    ) -> None:
+        self._path, self._header, self._wanted = path, header, wanted
+        self._only, self._rows = only, rows
+        self._pieces: list[dict[str, Any]] = []
+        self._numbers: list[Any] = []
+        self._first = self.done = 0
+        self.finished = False
+
+    def tables(self, mark: int, begin: int) -> Iterator[Table]:
+        """begin: where the records begin, in bytes."""
+        from tacenda.data.csv_kernels import DONE, UNUSUAL, tokenise
+
+        width = len(self._header)
+        room = max(1, min(self._rows, PIECE_CELLS // width))
+        starts, ends = (np.empty((width, room), np.int32) for _ in range(2))
+        raw, at, is_last = b"", 0, False
+        with _readable(self._path), open_binary(self._path) as stream:
+            stream.seek(begin)
+            while not self.finished:
+                most = min(room, self._first + self._rows - self.done)
+                block = np.frombuffer(raw, np.uint8)
+                before = at
+                found, at, status = tokenise(block, at, is_last, mark, most, starts, ends)
+                if found:
+                    if not raw.isascii():
+                        raw[before:at].decode()
+                    self._keep(block, starts, ends, found)
+                if self.done == self._first + self._rows:
+                    yield from self._table()
+                if status == UNUSUAL or len(raw) > LARGEST_BLOCK:
+                    break
+                if status == DONE and at < len(raw):
+                    continue
+                if is_last:
+                    self.finished = self.done > 0
+                    break
+                more = stream.read(BLOCK_BYTES)
+                is_last = not more
+                raw, at = raw[at:] + more, 0
+        yield from self._table()
+
+    def _keep(self, block: Any, starts: Any, ends: Any, found: int) -> None:
+        """Keep what is wanted of so many records."""
+        from tacenda.data.csv_kernels import cells_of
+
+        records = np.arange(found)
+        if self._only is not None:
+            first, last = np.searchsorted(self._only, (self.done, self.done + found))
+            records = self._only[first:last] - self.done
+            self.finished = bool(last == len(self._only))
+        if len(records):
+            piece = {}
+            for k in self._wanted:
+                codes, text, offsets = cells_of(block, starts[k], ends[k], records)
+                piece[self._header[k]] = Coded(codes, Entries(text, offsets))
+            self._pieces.append(piece)
+            self._numbers.append(self.done + 1 + records)
+        self.done += found
+
+    def _table(self) -> Iterator[Table]:
+        """What was kept since the last table, if anything."""
+        if self._pieces:
+            names = self._pieces[0]
+            columns = {name: Coded.joined([one[name] for one in self._pieces]) for name in names}
+            numbers = None if self._only is None else np.concatenate(self._numbers)
+            yield Table(columns, self._first + 1, self._path.name, numbers)
+        self._pieces, self._numbers, self._first = [], [], self.done
+
+
+def _careful(
+    path: Path,
+    header: list[str],
+    named: bool,
+    wanted: list[int],
+    only: Ints | None,
+    rows: int,
+    done: int,
+) -> Iterator[Table]:
+    """The tables after the first `done` records, by Python's csv; named: whether the file has a
+    header line."""
     with _text(path) as stream:
         reader = _reader(stream)
-        lines = _filled(reader, path)
-        header = list(names) if names is not None else _checked_header(next(lines, None), path)
-        rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
-        wanted = [k for k, name in enumerate(header) if columns is None or name in columns]
-        done = 0
+        for _ in islice(_filled(reader, path), done + named):
+            pass
         for block in _blocks(reader, rows, len(header), path):
             here: Any = range(len(block))
             if only is not None:
@@ -186,7 +291,8 @@ def iter_csv(
             if len(here):
                 cells = block if only is None else [block[k] for k in here.tolist()]
                 numbers = None if only is None else done + 1 + here
-                yield Table(_by_column(header, wanted, cells), done + 1, path.name, numbers)
+                columns = {header[k]: Coded.of([fields[k] for fields in cells]) for k in wanted}
+                yield Table(columns, done + 1, path.name, numbers)
             done += len(block)
             if only is not None and last == len(only):
                 return
@@ -200,38 +306,50 @@ def joined(tables: list[Table]) -> Table:
     """One table from consecutive chunks, all of which have the numbers of their records or none."""
     if len(tables) == 1:
         return tables[0]
-    first, names = tables[0], tables[0].columns
-    columns = {n: np.concatenate([t.columns[n] for t in tables]) for n in names}
+    first = tables[0]
+    columns = {name: _end_to_end([t.columns[name] for t in tables]) for name in first.columns}
     if first.numbers is None:
         return Table(columns, first.first_row, first.source)
     numbers = np.concatenate([t.numbers for t in tables if t.numbers is not None])
     return Table(columns, 1, first.source, numbers)
 
 
+def _end_to_end(columns: list[Any]) -> Any:
+    if all(isinstance(column, Coded) for column in columns):
+        return Coded.joined(columns)
+    return np.concatenate(columns)
+
+
 @contextmanager
 def _text(path: Path) -> Iterator[IO[str]]:
     with (
+        _readable(path),
         open_binary(path) as binary,
         io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream,
     ):
-        try:
-            yield stream
-        except UnicodeDecodeError:
-            raise InputError(
-                f"{path.name} must be UTF-8 text, but it holds bytes of another encoding; "
-                "save it as UTF-8 (for instance: iconv -f latin1 -t utf-8)."
-            ) from None
-        except (gzip.BadGzipFile, EOFError):
-            raise InputError(
-                f"{path.name} is not a whole gzip file; fetch or pack it again."
-            ) from None
+        yield stream
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path.name} must be UTF-8 text, but it holds bytes of another encoding; "
+            "save it as UTF-8 (for instance: iconv -f latin1 -t utf-8)."
+        ) from None
+    except (gzip.BadGzipFile, EOFError):
+        raise InputError(f"{path.name} is not a whole gzip file; fetch or pack it again.") from None
 
 
 def _reader(stream: IO[str]) -> Any:
     first = stream.readline()
-    return csv.reader(
-        chain([first], stream), delimiter=_delimiter(first), skipinitialspace=True, strict=True
-    )
+    return _csv_reader(chain([first], stream), _delimiter(first))
+
+
+def _csv_reader(lines: Iterable[str], mark: str) -> Any:
+    return csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True)
 
 
 def _delimiter(header: str) -> str:
@@ -272,12 +390,19 @@ def _well_formed(reader: Any, path: Path) -> Iterator[None]:
         ) from None
 
 
-def _header(path: Path) -> list[str]:
+def _start(path: Path, names: Sequence[str] | None) -> tuple[list[str], str, int]:
+    """(columns, separator, where the records begin, in bytes)."""
+    with _readable(path), open_binary(path) as binary:
+        begin = len(codecs.BOM_UTF8) if binary.read(3) == codecs.BOM_UTF8 else 0
     with _text(path) as stream:
         first = stream.readline()
-        return _checked_header(
-            (1, next(csv.reader([first], delimiter=_delimiter(first), skipinitialspace=True))), path
-        )
+        mark = _delimiter(first)
+        if names is not None:
+            return list(names), mark, begin
+        used: list[str] = []
+        lines = (used.append(line) or line for line in chain([first], stream))  # type: ignore[func-returns-value]
+        found = next(_filled(_csv_reader(lines, mark), path), None)
+        return _checked_header(found, path), mark, begin + len("".join(used).encode())
 
 
 def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]:
@@ -305,11 +430,3 @@ def _refuse_ragged(width: int, path: Path) -> None:
                     f"line {line} of {path.name} has {len(fields)} fields where the header has "
                     f"{width}; look for a missing or unquoted separator."
                 )
-
-
-def _by_column(header: list[str], wanted: list[int], block: list[list[str]]) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    for k in wanted:
-        columns[header[k]] = np.empty(len(block), dtype=object)
-        columns[header[k]][:] = [fields[k] for fields in block]
-    return columns

@@ -22,8 +22,9 @@ CHUNK_CELLS = 2**18
 class Table:
     """Columns of raw cells, between a reader and the encoder.
 
-    float64 arrays where the source is typed, object arrays of text (or None) elsewhere, all of
-    equal length. The repr shows no cells.
+    float64 arrays where the source is typed, elsewhere object arrays of text (or None), or columns
+    read from CSV, which look like them and hold equal cells once. All have one length. The repr
+    shows no cells.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Table:
     ['age']
     """
 
-    columns: dict[str, Array]
+    columns: dict[str, Any]
     first_row: int = 1
     source: str = "table"
     numbers: Ints | None = None
@@ -150,7 +151,7 @@ class Table:
                 "a table must be a frame, a mapping of columns or a path, "
                 f"not {type(data).__name__}; read files with tacenda.data.read_table."
             ) from None
-        columns = {}
+        columns: dict[str, Any] = {}
         for name in frame.columns:
             series = frame[name]
             if series.dtype.is_numeric():
