@@ -333,7 +333,8 @@ def test_private_bounds_are_charged_and_the_fit_that_is_proposed_fits(
     assert missing.exit_code == 2 and "--private needs --out" in missing.stderr
     found = tools.tacenda(*ask, "-o", bounded)
     assert found.exit_code == 0, found.output
-    assert "Spent: 2 choices of pure epsilon" in found.output and book.is_file()
+    assert "Spent: 3 choices, each with an epsilon of at most" in found.output and book.is_file()
+    assert "still yours to confirm: y." in found.output
     text = bounded.read_text()
     assert 'source = "private ' in text and text.count("confirmed = false") == 1  # the classes
     fit = found.stderr.split("`")[-2].split()[1:]
@@ -343,7 +344,7 @@ def test_private_bounds_are_charged_and_the_fit_that_is_proposed_fits(
     learnt = tools.tacenda(*fit, *more)
     assert learnt.exit_code == 0, learnt.output
     spent = tools.answer("ledger", "show", book)["datasets"][0]
-    assert {event["kind"] for event in spent["events"]} == {"pure", "gaussian"}
+    assert {event["kind"] for event in spent["events"]} == {"gaussian"}
     assert 1.9 < spent["epsilon"] <= 2.0
     again = tools.tacenda(*ask, "-o", tmp_path / "again.toml")
     assert again.exit_code == 3 and "budget" in again.stderr

@@ -223,7 +223,8 @@ def bounds(
 
     With --private, two quantiles of each number are released under the records' budget and become
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
-    drawn, and judged together with the later fit. It is the query of one holder on one file.
+    drawn, and judged together with the later fit. Categories and numbers that the schema calls
+    two_valued are not asked. It is the query of one holder on one file.
     Without --private it is shown where 99 % of the values are: read from the data, for you alone.
 
     Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
@@ -266,14 +267,16 @@ def bounds(
     rows = [[name, f"{parts[name].low:g}", f"{parts[name].high:g}"] for name in got.columns]  # type: ignore[union-attr]
     show.table(["column", "low", "high"], rows, title=f"{out}: private bounds", right=(1, 2))
     print(
-        f"\nThey lie near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles, "
-        f"off by up to {counted(got.rank_error, 'record')} in rank (with a chance of 95 %)."
+        f"\nThey are near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles; "
+        f"with a chance of 95 % no rank is off by more than {counted(got.rank_error, 'record')}."
     )
     print(
-        f"Spent: {counted(2 * len(rows), 'choice')} of pure epsilon {got.epsilon_each:.3g}, "
-        f"together epsilon {got.epsilon:.3g} at delta {got.delta:g}, "
+        f"Spent: {counted(3 * len(rows), 'choice')}, each with an epsilon of at most "
+        f"{got.epsilon_each:.3g}, together epsilon {got.epsilon:.3g} at delta {got.delta:g}; "
         f"booked to {got.dataset!r} in {ledger}."
     )
+    if got.schema.unconfirmed:
+        print(f"Not asked, so still yours to confirm: {_names(got.schema.unconfirmed)}.")
     show.note(
         f"Next: `tacenda fit --data {data} --schema {out} --epsilon {_down(got.epsilon_left)} "
         f"--delta {got.delta:g} --set run.ledger={ledger} --set run.ledger_dataset={dataset}`."

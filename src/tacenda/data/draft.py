@@ -428,6 +428,9 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         most = every
     if told == "log" and most[0] >= 0:
         most = _finer_low(values, most)
+    pair = sorted({float(word) for word in levels})
+    if len(pair) == 2 and math.isfinite(pair[1] - pair[0]):
+        most = every = (pair[0], pair[1])
     low, high = most
     question = reason = ""
     if told == "log" and low <= -1:
@@ -473,6 +476,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         high=high,
         transform="log1p" if told == "log" else "clip",
         scale_to="symmetric",
+        two_valued=[low, high] == pair,
         confirmed=False,
     )
     what = "number, logarithmic" if told == "log" else "number"

@@ -1,11 +1,20 @@
-"""Bounds for numbers of which no public ones are known: two private quantiles of each, charged to
-the lasting ledger.
+"""Bounds for numbers of which no public ones are known: two private quantiles of each column,
+charged to the lasting ledger.
 
-The quantile of a column is one of a public list of candidates, chosen by the exponential mechanism
-on its rank (Smith 2011; McSherry and Talwar 2007): a candidate x is as far from the quantile q as
-q n is from the interval [number of values below x, number of values up to x]. That distance moves
-by at most 1 when one record is replaced, added or removed, also when its value was or becomes
-missing; so each choice is epsilon-DP, under either relation, and is booked as a pure event.
+Each column is asked three questions. Each question chooses a cell of a public partition of the
+numbers by the exponential mechanism (McSherry and Talwar 2007) on ranks (Smith 2011).
+
+    centre   a two-digit number near the median
+    low      the cell of the lower quantile, among steps that grow with the distance from the centre
+    high     the cell of the upper quantile, likewise
+
+A cell's distance is how far the quantile's rank is from the ranks inside the cell. One cell always
+has distance 0, also where many values are equal. A record moves every distance by at most 1 when it
+is replaced, added or removed, or when its value becomes missing. So a choice is epsilon-DP under
+either relation, and `choice_charge` says what it costs beside Gaussian noise.
+
+The quantile's rank is at least twice the mechanism's error away from the end. A cell beyond all
+values is then chosen with a probability of at most CHANCE^2 / (cells * choices).
 
 It is the query of one holder of one file, on the machine that holds it. Members of a network each
 ask their own file, with their own ledger, and agree on public bounds from the answers.
@@ -18,6 +27,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,21 +44,24 @@ from tacenda.data.table import Table
 from tacenda.errors import InputError, LedgerWarning, PrivacyError, UnsupportedError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
-from tacenda.privacy.accounting.events import Events, Gaussian, Pure
+from tacenda.privacy.accounting.events import Events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.accounts import BOUNDS
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.secrets.door import Choice, release_choice
 from tacenda.privacy.secrets.ledger import Charges, Ledger
-from tacenda.privacy.secrets.mechanisms import choice_charge
+from tacenda.privacy.secrets.mechanisms import CHOICE_MU, choice_charge
+from tacenda.words import counted
 
 SHARE = 0.02  # of the budget, in the squares that add up
 LEAST_TAIL, MOST_TAIL = Fraction(1, 100), Fraction(1, 5)
-DECADES = range(-6, 9)  # candidates without a declared range: two digits, from 1e-6 to 1e9
+DECADES = range(-12, 18)  # sizes that are told apart where no range is declared
+DIGITS = ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "8")  # of a step, in each decade
 STEPS = 200  # at most so many steps are the candidates within a declared range
+CENTRE = 0.5  # epsilon of the choice of a centre, as a part of that of an end
 LABEL_ROOM = 0.5  # of their distance: how much further out a label's bounds are, on either side
-CHANCE = 0.05  # that a quantile's rank errs by more than is stated
+CHANCE = 0.05  # that any of the ranks errs by more than is stated
 
 
 @dataclass(frozen=True)
@@ -64,9 +77,10 @@ class PrivateBounds:
     tail : float
         The lower quantile; the upper one is 1 - tail.
     rank_error : int
-        How many records a quantile's rank may err by, with a chance of 95 %.
+        By how many records a quantile's rank errs at most, for all of them together, with a
+        chance of 95 %. The rounding of bounds to public steps comes on top.
     epsilon_each : float
-        Of one quantile, pure.
+        Of one end's choice, pure. That of a centre is half of it.
     epsilon : float
         Of all of them together, at `delta`.
     epsilon_left : float
@@ -90,7 +104,7 @@ class PrivateBounds:
     ...         draft, table, ledger=f"{folder}/l", dataset="us", epsilon=2, delta=0, share=0.5
     ...     )
     >>> got.columns, got.epsilon_each
-    (('age',), 0.5)
+    (('age',), 0.4)
     """
 
     schema: Schema
@@ -123,8 +137,9 @@ def private_bounds(
 
     Two quantiles of each number are chosen by the exponential mechanism on ranks, booked before
     anything is drawn, and become confirmed bounds. The bounds that the schema holds are not looked
-    at; only its kinds of columns are used, and they must be public. Those of a number to predict
-    are moved outwards by half of their distance, since nothing outside them can be predicted.
+    at; only its kinds of columns are used, and they must be public. Columns that it declares
+    two-valued are not asked. The bounds of a number to predict are moved outwards by half of their
+    distance, since nothing outside them can be predicted.
 
     It is the query of one holder of one file: members of a network ask their own files and agree
     on public bounds.
@@ -151,11 +166,11 @@ def private_bounds(
         Columns to ask for; by default all numbers that are not confirmed, the label too.
     within : mapping of str to (float, float) or None, default=None
         Public ranges where they are known, as {"year": (1900, 2030)}; the candidates are then up to
-        200 round steps of that range, and the answer is finer. Without one they are the numbers of
-        two digits up to 1e9.
+        200 round steps of that range. Without one, sizes from 1e-12 to 1e18 are told apart.
     tail : float or None, default=None
-        The lower quantile. By default as small as the noise allows; the number of records decides
-        that, so under "add-remove" it must be given.
+        The lower quantile. By default as small as the noise allows: its rank is at least twice the
+        mechanism's error away from the end. The number of records decides that, so under
+        "add-remove" it must be given.
     adjacency : {"replace-one", "add-remove"}, default="replace-one"
         Neighbouring relation; that of the ledger's budget counts where there is one.
 
@@ -169,7 +184,8 @@ def private_bounds(
     BudgetError
         If the budget does not allow it; nothing is drawn.
     PrivacyError
-        If the quantiles would be nothing but noise; nothing is spent.
+        If the budget cannot find the quantiles; the message names the epsilon that could, and
+        nothing is spent.
     InputError
         If a column does not exist or holds text, or no budget is known.
 
@@ -202,7 +218,7 @@ def private_bounds(
         raise InputError(
             f"within names {strangers}, but only bounds of {list(parts)} are asked for."
         )
-    candidates = {name: _candidates(part, ranges.get(name)) for name, part in parts.items()}
+    searches = {name: Search.of(part, ranges.get(name)) for name, part in parts.items()}
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
@@ -216,10 +232,9 @@ def private_bounds(
                 "epsilon and delta must be given, because the ledger holds no budget of "
                 f"{dataset!r}."
             )
-        each, left = _price(epsilon, delta, share, 2 * len(parts), adjacency)
-        most = max(map(len, candidates.values()))
-        error = 2 / each * math.log(most / CHANCE)
-        quantile = _tail(tail, error, len(table), adjacency)
+        records = len(table) if adjacency == "replace-one" else None
+        price = Price.of(epsilon, delta, share, tuple(searches.values()))
+        quantile = _tail(tail, price, records)
         if others and dataset not in others:
             # A fit would be recognised by its encoded records; raw ones have no bounds yet
             warnings.warn(
@@ -234,72 +249,265 @@ def private_bounds(
             store.set_budget(dataset, epsilon, delta, adjacency)
         run = f"{BOUNDS}{secrets.token_hex(12)}"
         store.open_run(run, dataset, f"private quantiles of {len(parts)} columns", adjacency)
-        spending: Events = [(Pure(each), 2 * len(parts))]
+        charges = price.charges()
+        spending: Events = charges.events(0)
         try:
             store.reserve(run, spending)
             booked = Ledger(
-                Charges([(choice_charge(each), 2 * len(parts))]),
-                lambda turn, call, charge: _book(store, run, turn, call, charge.event(0)),
+                charges, lambda turn, call, charge: _book(store, run, turn, call, charge.event(0))
             )
             found = {
-                name: _bounds(values[name], candidates[name], quantile, each, booked, turn)
+                name: searches[name].bounds(values[name], quantile, price, booked, turn)
                 for turn, name in enumerate(parts, start=1)
             }
         finally:
             store.close_run(run)
     source = (
         f"private {float(quantile):.3g} and {float(1 - quantile):.3g} quantiles, "
-        f"epsilon {each:.3g} each"
+        f"epsilon {price.end:.3g} each"
     )
     return PrivateBounds(
         schema=_bounded(schema, found, source),
         columns=tuple(parts),
         tail=float(quantile),
-        rank_error=math.ceil(error),
-        epsilon_each=each,
+        rank_error=math.ceil(price.error),
+        epsilon_each=price.end,
         epsilon=judge(spending, adjacency).epsilon(delta),
-        epsilon_left=left,
+        epsilon_left=price.left,
         delta=delta,
         dataset=dataset,
         run=run,
     )
 
 
-def private_quantile(
+def private_cell(
     values: Callable[[], Floats],
-    candidates: Floats,
+    edges: Floats,
     quantile: Fraction,
     epsilon: float,
     ledger: Ledger,
-    stream: AesStream,
-    turn: int,
-    call: int,
-) -> float:
-    """One of the candidates (ascending, public) near the quantile of private values; charged to the
-    ledger first."""
+    place: tuple[int, int],
+    *,
+    pure: bool,
+) -> int:
+    """Choose a cell near the quantile of private values, charged to the ledger first.
 
-    def distances() -> Ints:
-        return rank_distances(values(), candidates, quantile)
+    Cell i is [edges[i - 1], edges[i]), the first and last ones are unbounded. The edges are public
+    and ascending; `place` is the turn and call of the charge.
+    """
+    choice = Choice(lambda: rank_distances(values(), edges, quantile), quantile.denominator)
+    # A key for each: two choices of one stream would share its side stream
+    return release_choice(choice, epsilon, ledger, AesStream.fresh(), *place, pure=pure)
 
-    choice = Choice(distances, quantile.denominator)
-    return float(candidates[release_choice(choice, epsilon, ledger, stream, turn, call)])
 
-
-def rank_distances(values: Floats, candidates: Floats, quantile: Fraction) -> Ints:
-    """(k,) how far each candidate's ranks are from the quantile's, in units of 1 / denominator: a
-    record moves each by at most the denominator. NaN counts as missing."""
+def rank_distances(values: Floats, edges: Floats, quantile: Fraction) -> Ints:
+    """Return how far the quantile's rank is from the ranks inside each cell, (k + 1,), in units of
+    1 / denominator: a record moves each by at most the denominator. NaN counts as missing."""
     present = np.sort(values[~np.isnan(values)])
-    above, below = quantile.denominator, quantile.numerator * len(present)
-    fewer = np.searchsorted(present, candidates, "left").astype(np.int64) * above
-    up_to = np.searchsorted(present, candidates, "right").astype(np.int64) * above
-    return np.maximum(0, np.maximum(fewer - below, below - up_to))
+    unit, target = quantile.denominator, quantile.numerator * len(present)
+    below = np.searchsorted(present, edges, "left").astype(np.int64) * unit
+    first, last = np.append(0, below), np.append(below, unit * len(present))
+    return np.maximum(0, np.maximum(first - target, target - last))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the choices cost, and how far their ranks may err.
+
+    Of a budget with parameter mu a later Gaussian release keeps mu^2 (1 - share); the choices share
+    the rest. At delta = 0 epsilon itself is shared out.
+    """
+
+    epsilon: float
+    delta: float
+    share: float
+    searches: tuple[Search, ...]
+    end: float  # epsilon of one end's choice
+    left: float  # epsilon for a later Gaussian release
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, share: float, searches: tuple[Search, ...]) -> Price:
+        part = share / len(searches)
+        if delta == 0:
+            end, left = epsilon * part / (2 + CENTRE), epsilon * (1 - share)
+        else:
+            mu = gaussian_mu(epsilon, delta)
+            end = mu * math.sqrt(part / (2 + CENTRE**2)) / CHOICE_MU
+            left = GaussianProfile(mu * math.sqrt(1 - share)).epsilon(delta)
+        return cls(epsilon, delta, share, searches, end, left)
+
+    @property
+    def pure(self) -> bool:
+        """True if the budget allows no Gaussian."""
+        return self.delta == 0
+
+    @property
+    def error(self) -> float:
+        """By how many records an end's rank errs at most; with a chance of CHANCE any choice errs
+        by more."""
+        return self._error(self.end, max(search.end_cells for search in self.searches))
+
+    @property
+    def centre_error(self) -> float:
+        """By how many records a centre's rank errs at most."""
+        return self._error(CENTRE * self.end, max(len(s.centres) + 1 for s in self.searches))
+
+    def _error(self, epsilon: float, cells: int) -> float:
+        # A choice errs by r or more with a chance of at most cells * exp(-epsilon r / 2)
+        return 2 / epsilon * math.log(cells * 3 * len(self.searches) / CHANCE)
+
+    def charges(self) -> Charges:
+        """Of each column a centre and two ends, in this order."""
+        centre = choice_charge(CENTRE * self.end, self.pure)
+        return Charges([(centre, 1), (choice_charge(self.end, self.pure), 2)] * len(self.searches))
+
+    def tail(self, records: int) -> Fraction:
+        """The smallest quantile whose rank is twice the error away from the end."""
+        return Fraction(math.ceil(2000 * self.error / max(records, 1)), 1000)
+
+    def finds(self, tail: Fraction, records: int) -> bool:
+        """True if the ends' ranks are far enough out, and the centre will be among the values."""
+        return self.tail(records) <= tail and 4 * self.centre_error <= records
+
+
+def _tail(tail: float | None, price: Price, records: int | None) -> Fraction:
+    """Return the lower quantile, as given or as small as the noise allows. Refuse what the budget
+    cannot find. The number of records is None where it is private."""
+    given = None
+    if tail is not None:
+        given = Fraction(checks.between("tail", tail, 0.0, 0.5)).limit_denominator(1000)
+    if records is None:
+        if given is None:
+            raise InputError(
+                "tail must be given under add-remove, where the number of records is private; "
+                "0.05 is a usual choice."
+            )
+        return given
+    most = MOST_TAIL if given is None else given
+    if price.finds(most, records):
+        return max(price.tail(records), LEAST_TAIL) if given is None else given
+
+    def finds(epsilon: float, share: float) -> bool:
+        return Price.of(epsilon, price.delta, share, price.searches).finds(most, records)
+
+    enough = _least(lambda epsilon: finds(epsilon, price.share), price.epsilon, 1e6)
+    larger = _least(lambda share: finds(price.epsilon, share), price.share, 0.5)
+    ways = [f"epsilon {enough:.2g}"] if enough else []
+    ways += [f"a share of {larger:.2g}"] if larger else []
+    could = f"It would take {' or '.join(ways)}; otherwise ask" if ways else "Ask"
+    raise PrivacyError(
+        f"with {records} records a share of {price.share:g} of epsilon {price.epsilon:g} cannot "
+        f"find the {float(most):.3g} quantiles of {counted(len(price.searches), 'column')}: a rank "
+        f"may err by {math.ceil(price.error)} records. Nothing was spent. {could} for fewer "
+        "columns (columns) or declare public ranges (within)."
+    )
+
+
+def _least(works: Callable[[float], bool], low: float, high: float) -> float | None:
+    """Return the least number in (low, high] that works, rounded up to two digits, or None."""
+    if not low < high or not works(high):
+        return None
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if works(middle) else (middle, high)
+    unit = 10.0 ** (math.floor(math.log10(high)) - 1)
+    return math.ceil(high / unit) * unit
+
+
+@dataclass(frozen=True)
+class Search:
+    """The public numbers among which one column's bounds are found."""
+
+    centres: Floats
+    same: bool  # True if the ends are found among the same numbers as the centre
+    limits: tuple[float, float]
+
+    @classmethod
+    def of(cls, part: NumericColumn | Label, within: tuple[float, float] | None) -> Search:
+        logarithm = isinstance(part, NumericColumn) and part.transform == "log1p"
+        if within is not None:
+            centres = _round_steps(part.name, within, logarithm)
+            return cls(centres, True, (float(centres[0]), float(centres[-1])))
+        top = float(_OFFSETS[-1])
+        if logarithm:
+            return cls(np.array([0.0, *map(float, _OFFSETS)]), True, (0.0, top))
+        sizes = [float(f"{digits}e{k - 1}") for k in DECADES for digits in range(10, 100)]
+        both = [-top, *(-size for size in reversed(sizes)), 0.0, *sizes, top]
+        return cls(np.array(both), False, (-2 * top, 2 * top))
+
+    @property
+    def end_cells(self) -> int:
+        """How many cells an end is chosen from, at most."""
+        return len(self.centres) + 1 if self.same else len(_OFFSETS) + 3
+
+    def edges(self, centre: float) -> Floats:
+        """Public numbers, ascending, among which both ends are found."""
+        if self.same:
+            return self.centres
+        here = Decimal(repr(centre))
+        around = [float(here + sign * step) for step in _OFFSETS for sign in (-1, 1)]
+        return np.unique([*around, centre, 0.0])
+
+    def bounds(
+        self, values: Callable[[], Floats], tail: Fraction, price: Price, ledger: Ledger, turn: int
+    ) -> tuple[float, float]:
+        """Return (low, high) of one column. All that is not a draw is post-processing."""
+        # So many zeros are the answer of a column that is empty, and move no other one by more
+        # than the error
+        zeros = np.full(math.ceil(2 * price.centre_error), np.clip(0.0, *self.limits))
+        cell = private_cell(
+            lambda: np.append(values(), zeros), self.centres, Fraction(1, 2), CENTRE * price.end,
+            ledger, (turn, 0), pure=price.pure,
+        )  # fmt: skip
+        centre = float(self.centres[max(cell - 1, 0)])
+        edges = self.edges(centre)
+        low, high = (
+            sign * self._end(sign, values, centre, edges, tail, price, ledger, (turn, call))
+            for call, sign in enumerate((1, -1), start=1)
+        )
+        return (low, high) if low < high else self._around(low)
+
+    def _end(
+        self,
+        sign: int,
+        values: Callable[[], Floats],
+        centre: float,
+        edges: Floats,
+        tail: Fraction,
+        price: Price,
+        ledger: Ledger,
+        place: tuple[int, int],
+    ) -> float:
+        """Return the lower end, or the negative of the upper one: the lower end of the column with
+        all signs turned. A missing value counts as the centre."""
+
+        def seen() -> Floats:
+            found = values()
+            return sign * np.where(np.isnan(found), centre, found)
+
+        outer = np.sort(sign * edges[sign * edges <= sign * centre])
+        cell = private_cell(seen, outer, tail, price.end, ledger, place, pure=price.pure)
+        return float(outer[max(cell - 1, 0)])
+
+    def _around(self, value: float) -> tuple[float, float]:
+        """Bounds of a column of which nearly all values are equal, or missing."""
+        room = abs(value) / 2 or 1.0
+        low, high = self.limits
+        return max(value - room, low), min(value + room, high)
+
+
+_OFFSETS = [Decimal(f"{digits}e{k}") for k in DECADES for digits in DIGITS] + [
+    Decimal(f"1e{DECADES.stop}")
+]
 
 
 def _wanted(schema: Schema, columns: Sequence[str] | None) -> dict[str, NumericColumn | Label]:
     numbers: dict[str, NumericColumn | Label] = {
         column.name: column
         for column in schema.columns
-        if isinstance(column, NumericColumn) and column.transform in ("clip", "log1p")
+        if isinstance(column, NumericColumn)
+        and column.transform in ("clip", "log1p")
+        and not column.two_valued
     }
     if schema.label.classes is None:
         numbers[schema.label.name] = schema.label
@@ -316,25 +524,19 @@ def _wanted(schema: Schema, columns: Sequence[str] | None) -> dict[str, NumericC
     return {name: numbers[name] for name in columns}
 
 
-def _candidates(part: NumericColumn | Label, within: tuple[float, float] | None) -> Floats:
-    """Public values, ascending: what a quantile may be."""
-    logarithm = isinstance(part, NumericColumn) and part.transform == "log1p"
-    if within is not None:
-        low, high = within
-        if not (math.isfinite(high - low) and low < high):
-            raise InputError(
-                f"within[{part.name!r}] must be a finite range, low below high, "
-                f"not {low:g} to {high:g}."
-            )
-        if logarithm and low <= -1:
-            raise InputError(f"within[{part.name!r}] must be above -1 for log1p, not {low:g}.")
-        step = _round_step(max((high - low) / STEPS, 1e-300))
-        places = max(0, 1 - math.floor(math.log10(step)))
-        inside = [round(low + k * step, places) for k in range(1, math.ceil((high - low) / step))]
-        return np.unique([low, *(x for x in inside if low < x < high), high])
-    digits = np.arange(10, 100)
-    sizes = [float(f"{d}e{k - 1}") for k in DECADES for d in digits] + [1e9]
-    return np.array([0.0, *sizes] if logarithm else [*(-s for s in sizes[::-1]), 0.0, *sizes])
+def _round_steps(name: str, within: tuple[float, float], logarithm: bool) -> Floats:
+    """Up to STEPS round steps of a public range, with its ends."""
+    low, high = within
+    if not (math.isfinite(high - low) and low < high):
+        raise InputError(
+            f"within[{name!r}] must be a finite range, low below high, not {low:g} to {high:g}."
+        )
+    if logarithm and low <= -1:
+        raise InputError(f"within[{name!r}] must be above -1 for log1p, not {low:g}.")
+    step = _round_step(max((high - low) / STEPS, 1e-300))
+    places = max(0, 1 - math.floor(math.log10(step)))
+    inside = [round(low + k * step, places) for k in range(1, math.ceil((high - low) / step))]
+    return np.unique([low, *(x for x in inside if low < x < high), high])
 
 
 def _round_step(least: float) -> float:
@@ -353,72 +555,6 @@ def _values(schema: Schema, part: NumericColumn | Label, table: Table) -> Callab
     bare = NumericColumn(name=part.name, low=0.0, high=1.0)
     numbers = column_numbers(schema, bare, table, np.ones(len(table), bool))[0]
     return lambda: numbers
-
-
-def _price(
-    epsilon: float, delta: float, share: float, count: int, adjacency: str
-) -> tuple[float, float]:
-    """(pure epsilon of one of `count` choices, epsilon that is left for a Gaussian release).
-
-    With mu that of the whole budget, the release may have mu^2 (1 - share), and each choice a
-    square of mu^2 share / count; the composition of all of them is then judged, and the choices
-    made cheaper until it fits. At delta = 0 epsilon itself is shared out.
-    """
-    if delta == 0:
-        return epsilon * share / count, epsilon * (1 - share)
-    mu = gaussian_mu(epsilon, delta)
-    rest = mu * math.sqrt(1 - share)
-    each = mu * math.sqrt(share / count)
-    for _ in range(60):
-        whole = judge([(Gaussian(1 / rest), 1), (Pure(each), count)], adjacency)
-        if whole.delta(epsilon) <= delta:
-            return each, GaussianProfile(rest).epsilon(delta)
-        each *= 0.98
-    raise PrivacyError(
-        f"no quantile fits into a share of {share:g} of epsilon {epsilon:g} at delta {delta:g}; "
-        "raise share."
-    )
-
-
-def _tail(tail: float | None, error: float, records: int, adjacency: str) -> Fraction:
-    """The lower quantile: as given, or so large that choices beyond the extremes are improbable."""
-    if tail is not None:
-        return Fraction(checks.between("tail", tail, 0.0, 0.5)).limit_denominator(1000)
-    if adjacency != "replace-one":
-        raise InputError(
-            "tail must be given under add-remove, where the number of records is private; "
-            "0.05 is a usual choice."
-        )
-    needed = Fraction(math.ceil(1000 * error / max(records, 1)), 1000)
-    if needed > MOST_TAIL:
-        raise PrivacyError(
-            f"with {records} records and this share of the budget a quantile's rank would err by "
-            f"up to {math.ceil(error)} records, too many to be of use; nothing was spent. Ask for "
-            "fewer columns, declare a public range of values (within), or raise share."
-        )
-    return max(needed, LEAST_TAIL)
-
-
-def _bounds(
-    values: Callable[[], Floats],
-    candidates: Floats,
-    tail: Fraction,
-    each: float,
-    ledger: Ledger,
-    turn: int,
-) -> tuple[float, float]:
-    """(low, high) of one column; what follows the two draws is post-processing."""
-    ends = [
-        # A key for each: two choices of one stream would share its side stream
-        private_quantile(values, candidates, q, each, ledger, AesStream.fresh(), turn, call)
-        for call, q in enumerate((tail, 1 - tail))
-    ]
-    low, high = min(ends), max(ends)
-    if low == high:
-        at = int(np.searchsorted(candidates, low))
-        low = float(candidates[max(at - 1, 0)])
-        high = float(candidates[min(at + 1, len(candidates) - 1)])
-    return low, high
 
 
 def _book(store: LedgerStore, run: str, turn: int, call: int, event: Any) -> None:

@@ -106,6 +106,9 @@ class NumericColumn(_Part):
         Of "cyclic".
     impute : float or None, default=None
         The public value that replaces a missing one.
+    two_valued : bool, default=False
+        Whether every value is `low` or `high`, as in a column of 0 and 1. Private bounds are then
+        not asked for: the two values are public, like the levels of a category.
     missing_indicator : bool, default=False
         One more feature, 1 where the value is missing; such a record is then never dropped, and
         its number is `impute`, or 0 after encoding where none is declared.
@@ -131,6 +134,7 @@ class NumericColumn(_Part):
     scale: float | None = None
     period: float | None = None
     impute: float | None = None
+    two_valued: bool = False
     missing_indicator: bool = False
     confirmed: bool = True
     source: str = ""
@@ -706,6 +710,7 @@ _USUAL = {
     "centre": None,
     "scale": None,
     "period": None,
+    "two_valued": False,
     "missing_indicator": False,
 }
 

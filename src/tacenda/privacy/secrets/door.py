@@ -298,14 +298,22 @@ class Choice:
 
 
 def release_choice(
-    choice: Choice, epsilon: float, ledger: Ledger, stream: AesStream, turn: int, call: int
+    choice: Choice,
+    epsilon: float,
+    ledger: Ledger,
+    stream: AesStream,
+    turn: int,
+    call: int,
+    *,
+    pure: bool,
 ) -> int:
     """The number of a candidate, drawn exactly with probability proportional to exp(-epsilon *
-    distance / (2 sensitivity)): the exponential mechanism, epsilon-DP."""
+    distance / (2 sensitivity)): the exponential mechanism, epsilon-DP. It is charged as pure
+    epsilon, or as a Gaussian that hides less."""
     from tacenda.privacy.noise.choice import choose  # loads a compiler
 
     sensitivity = checks.whole("sensitivity", choice.sensitivity, least=1)
-    ledger.charge(turn, call, choice_charge(epsilon), b"")  # the stream names no question
+    ledger.charge(turn, call, choice_charge(epsilon, pure), b"")  # the stream names no question
     return choose(choice.distances(), Fraction(epsilon) / (2 * sensitivity), stream)
 
 

@@ -16,7 +16,7 @@ Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
                       with e ~ N(0, noise_std^2 I)
                           z = noise_std / slope, and the same logarithm (accounting.renyi)
 One of k candidates   P(i) ~ exp(-epsilon distance_i / (2 sensitivity))
-                          epsilon
+                          epsilon, or mu = CHOICE_MU epsilon
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from tacenda.errors import PrivacyError
 from tacenda.privacy.accounting import discrete_sums, events
 from tacenda.privacy.secrets.bounded import Sample
 from tacenda.privacy.secrets.ledger import Charge
+
+CHOICE_MU = 0.62665706865776  # sqrt(2 pi) / 4, rounded up
 
 
 class NoiseKind(StrEnum):
@@ -196,10 +198,21 @@ def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
     return Charge(events.Pure, {"epsilon": epsilon})
 
 
-def choice_charge(epsilon: float) -> Charge:
-    """The charge of one choice by the exponential mechanism (McSherry and Talwar 2007, Theorem 6):
-    pure epsilon."""
-    return Charge(events.Pure, {"epsilon": np.array([checks.positive("epsilon", epsilon)])})
+def choice_charge(epsilon: float, pure: bool) -> Charge:
+    """Return the charge of one choice by the exponential mechanism: pure epsilon (McSherry and
+    Talwar 2007, Theorem 6), or the Gaussian that hides less.
+
+    The ratios P / Q of a choice on neighbouring records are within a factor exp(epsilon) of each
+    other. So for any test with power p at level a, logit p - logit a <= epsilon. The slope of
+    Phi^-1(logistic(v)) is Phi(z) Phi(-z) / phi(z) with z = Phi^-1(logistic(v)), and at most
+    CHOICE_MU = sqrt(2 pi) / 4, its value at 0: a square holds the disc inside it, so
+    (2 Phi(z) - 1)^2 >= 1 - exp(-z^2 / 2). Hence Phi^-1(p) - Phi^-1(a) <= CHOICE_MU epsilon: the
+    mu of Gaussian privacy.
+    """
+    amount = np.array([checks.positive("epsilon", epsilon)])
+    if pure:
+        return Charge(events.Pure, {"epsilon": amount})
+    return Charge(events.Gaussian, {"noise_multiplier": 1 / (CHOICE_MU * amount)})
 
 
 def gaussian_objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
