@@ -429,7 +429,8 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     if told == "log" and most[0] >= 0:
         most = _finer_low(values, most)
     pair = sorted({float(word) for word in levels})
-    if len(pair) == 2 and math.isfinite(pair[1] - pair[0]):
+    two_valued = len(pair) == 2 <= len(values) / 4 and math.isfinite(pair[1] - pair[0])
+    if two_valued:
         most = every = (pair[0], pair[1])
     low, high = most
     question = reason = ""
@@ -476,7 +477,7 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         high=high,
         transform="log1p" if told == "log" else "clip",
         scale_to="symmetric",
-        two_valued=[low, high] == pair,
+        two_valued=two_valued,
         confirmed=False,
     )
     what = "number, logarithmic" if told == "log" else "number"

@@ -191,3 +191,20 @@ def test_a_flag_of_two_values_is_no_amount_on_a_logarithmic_scale():
     table = {"urgent": [0] * 93 + [1] * 7, "age": list(range(100)), "ill": [0, 1] * 50}
     found = Draft.of(table, label="ill")
     assert not any("logarithmic" in question for question in found.questions)
+
+
+def test_two_values_are_declared_as_such_and_kept_exactly():
+    table = {
+        "male": [0, 1] * 20,
+        "code": [7.25, 1234.5] * 20,
+        "three": [0.5, 1.5, 2.5, 0.5] * 10,
+        "y": ["a", "b"] * 20,
+    }
+    male, code, three = data.draft_schema(table, label="y", numeric=["three"]).columns
+    assert (male.two_valued, male.low, male.high) == (True, 0, 1)
+    assert (code.two_valued, code.low, code.high) == (True, 7.25, 1234.5)
+    assert not three.two_valued and not male.confirmed
+    few = {name: values[:4] for name, values in table.items()}
+    assert not data.draft_schema(few, label="y", numeric=["three"]).columns[0].two_valued
+    again = data.Schema.from_toml(data.draft_schema(table, label="y").to_toml())
+    assert again.columns[0].two_valued
