@@ -51,7 +51,7 @@ def test_calibrate_gaussian_noise(tools: Any, steps: int, z: float) -> None:
         "-d",
         1e-5,
     )
-    assert found["runs"][0]["privacy"]["releases"][0]["noise_multiplier"] == pytest.approx(
+    assert found["runs"][0]["privacy"]["releases"][0]["first"]["noise_multiplier"] == pytest.approx(
         z, abs=6e-3
     )
 
@@ -60,14 +60,11 @@ def test_calibrate_shrinking_variance_and_back(tools: Any) -> None:
     found = tools.answer(
         "calibrate", "--algorithm", "cdpadmm", "--epsilon", 1, "--delta", 1e-5, "--rounds", 200
     )
-    releases = found["runs"][0]["privacy"]["releases"]
-    assert sum(r["count"] / r["noise_multiplier"] ** 2 for r in releases) == pytest.approx(
-        0.26805**2, rel=1e-4
-    )
-    assert releases[1]["noise_multiplier"] / releases[0]["noise_multiplier"] == pytest.approx(
-        0.98**0.5
-    )
-    first = releases[0]["noise_multiplier"]
+    (releases,) = found["runs"][0]["privacy"]["releases"]
+    first, last = (releases[end]["noise_multiplier"] for end in ("first", "last"))
+    assert releases["count"] == 200 and last / first == pytest.approx(0.98**99.5)
+    spent = sum(1 / (first**2 * 0.98**k) for k in range(200))
+    assert spent == pytest.approx(0.26805**2, rel=1e-4)
     back = tools.answer("account", "-a", "cdpadmm", "--rounds", 200, "--noise-multiplier", first)
     assert back["runs"][0]["privacy"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
 

@@ -14,11 +14,11 @@ from tacenda.words import counted
 
 
 class RunFirst(TyperGroup):
-    """`tacenda evidence RUN` means `tacenda evidence make RUN`."""
+    """`tacenda evidence RUN` means `tacenda evidence pack RUN`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["make", *args]
+            args = ["pack", *args]
         return list(super().parse_args(ctx, args))
 
 
@@ -33,8 +33,8 @@ app = typer.Typer(
 )
 
 
-@app.command("make", short_help="Write the pack of a finished run (also without this word).")
-def make(
+@app.command("pack", short_help="Write the pack of a finished run (also without this word).")
+def pack(
     run: Annotated[
         Path,
         typer.Argument(help="A member's folder with its node.toml; or a simulation's run folder."),

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 Algorithms = Annotated[
     str | None,
     typer.Option(
-        "--algorithms", "-A", help="Names with commas between; by default the file's [[compare]]."
+        "--algorithm",
+        "-a",
+        "--algorithms",
+        "-A",
+        help="Names with commas between; by default the file's [[compare]].",
     ),
 ]
 SETTING = {**flags.NETWORK, **flags.PROBLEM, **flags.PRIVACY, **flags.RUN}

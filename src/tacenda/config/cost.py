@@ -4,6 +4,7 @@ messages and bytes."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -91,10 +92,19 @@ class Cost:
                 **values,
                 "mu": curve.mu,
                 "conditions": list(curve.conditions),
-                "releases": self.statement.round_losses,
+                "releases": _summary(self.statement.round_losses),
                 "n_releases": len(self.statement.charges),
             }
         return plain
+
+
+def _summary(losses: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Releases of one kind in a row as one entry: how many, the first and the last of them."""
+    return [
+        {"kind": kind, "count": sum(r["count"] for r in part), "first": part[0], "last": part[-1]}
+        for kind, some in groupby(losses, key=lambda r: r["kind"])
+        if (part := list(some))
+    ]
 
 
 def public_run(config: RunConfig) -> PublicRun:

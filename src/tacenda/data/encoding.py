@@ -113,7 +113,7 @@ def encode(
         )
     if schema.missing == "drop":
         notes.append(
-            "records with missing values, if any, were dropped, "
+            "the schema leaves out records with missing values, "
             "so the number of records depends on the data"
         )
     classes, names = schema.label.classes, schema.feature_names

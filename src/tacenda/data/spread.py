@@ -15,6 +15,7 @@ from tacenda.data.table import Table
 MOST = 0.9  # the share of the values that should use more than a corner of the range
 CORNER = 0.05  # of the range: with less than this for most values, a model hardly tells them apart
 LEAST_VALUES = 200  # fewer say little about where most values lie
+LEAST_DISTINCT = 5  # with fewer, such as a flag's 0 and 1, the distance between them says nothing
 LOOK_AT = 10_000  # records, evenly over the table: a look, not a second reading
 INNER = 0.99
 NAMED = 3  # columns in one warning
@@ -64,7 +65,8 @@ def used_share(units: Floats) -> float | None:
     distinct, counts = np.unique(units, return_counts=True)
     if len(units) and counts.max() > len(units) / 2:
         units = units[units != distinct[counts.argmax()]]
-    if len(units) < LEAST_VALUES:
+        distinct = distinct[distinct != distinct[counts.argmax()]]
+    if len(units) < LEAST_VALUES or len(distinct) < LEAST_DISTINCT:
         return None
     ordered = np.sort(units)
     most = math.ceil(MOST * len(ordered))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Facts:
     records_per_person: int = 1
     members_per_person: int = 1
     exactly: bool = False
-    _known: dict[Any, Array] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, problem: Problem, adjacency: str = "replace-one", tolerance: float = 1e-8) -> Facts:
@@ -185,7 +185,7 @@ class Facts:
         is at most sqrt(|z|^4 + |y|^4). The diagonal alone moves by no more, and by as much for
         records along two axes: |(z_a^2)_a| <= |z|^2, and its entries are >= 0.
         """
-        key = ("moment", label_scale, label_bound)
+        key = f"moment {label_scale!r} {label_bound!r}"
         found = self._known.get(key)
         if found is None:
             moved = self._moment_distance(label_scale, label_bound)
@@ -215,7 +215,7 @@ class Facts:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
         norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
         (`problem.statistics`); k times that when a person changes."""
-        key = ("statistic", float(statistic.norm), bool(statistic.non_negative))
+        key = f"statistic {float(statistic.norm)!r} {bool(statistic.non_negative)}"
         found = self._known.get(key)
         if found is None:
             moved = np.full(self.n, self.statistic_distance(statistic))
@@ -232,12 +232,12 @@ class Facts:
         (replace-one); k times that when a person changes, of whom no sample is taken."""
         if batch_size is not None:
             self.check_sampled()
-        found = self._known.get(("gradient", batch_size))
+        found = self._known.get(f"gradient {batch_size}")
         if found is None:
             k = self.constants
             divisor = self._protected if batch_size is None else np.full(self.n, float(batch_size))
             found = fixed_sensitivity(self.sum_change * k.gradient_bound * k.loss_scale / divisor)
-            self._known["gradient", batch_size] = found
+            self._known[f"gradient {batch_size}"] = found
         return found
 
     def check_sampled(self) -> None:
@@ -253,9 +253,9 @@ class Facts:
     def sampling_rate(self, batch_size: float) -> Array:
         """(n,) the chance of each of a node's records to enter a sample of that mean size; above 1
         where it has fewer."""
-        found = self._known.get(("rate", batch_size))
+        found = self._known.get(f"rate {batch_size}")
         if found is None:
-            found = self._known["rate", batch_size] = fixed(batch_size / self.sizes)
+            found = self._known[f"rate {batch_size}"] = fixed(batch_size / self.sizes)
         return found
 
     MOST_STEPS: ClassVar[float] = 1e6  # of the local solver: minutes for a thousand records

@@ -82,3 +82,8 @@ def test_a_number_to_predict_is_looked_at_too():
     )
     (sentence,) = squeezed(s, Table.of({"x": rng.random(N), "pay": INCOME}))
     assert "'pay'" in sentence and "lost in the noise" in sentence and "log1p" not in sentence
+
+
+def test_a_column_of_a_few_values_is_not_squeezed() -> None:
+    assert used_share(np.repeat([0.0, 1.0], [490, 510])) is None
+    assert used_share(np.repeat([0.0, 0.01, 1.0], [10, 480, 510])) is None
