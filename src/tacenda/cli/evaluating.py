@@ -68,6 +68,20 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")
     ] = None,
+    missed_cost: Annotated[
+        float | None,
+        typer.Option(
+            help="How much worse a missed positive is than a false alarm: choose the threshold "
+            "with the least cost; --private."
+        ),
+    ] = None,
+    flagged: Annotated[
+        float | None,
+        typer.Option(
+            help="Choose the lowest threshold that flags at most this share of the records; "
+            "--private."
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Also write the figures as one HTML page.")
     ] = None,
@@ -89,8 +103,13 @@ def evaluate(
     model = open_model(folder, run, node)
     if private:
         asked = (epsilon, delta, nodes, public_size, level, ledger, dataset, seed)
-        _private(model, data, label, asked, public, report, as_json)
+        _private(model, data, label, asked, public, report, as_json, (missed_cost, flagged))
         return
+    if missed_cost is not None or flagged is not None:
+        raise InputError(
+            "--missed-cost and --flagged are for --private: a threshold is chosen on released "
+            "counts."
+        )
     if data is None:
         raise InputError(
             "DATA must name the labelled records; only with --private it may be left out."
@@ -109,6 +128,7 @@ def evaluate(
         "records": len(labels),
         "public": public,
         "note": note,
+        "positive": drawn.get("positive"),
         "measures": values,
         "figures": drawn,
     }
@@ -130,8 +150,9 @@ def _private(
     public: bool,
     report: Path | None,
     as_json: bool,
+    wanted: tuple[float | None, float | None],
 ) -> None:
-    """One charged release, and what follows from it."""
+    """One charged release, and what follows from it; wanted: by what to choose a threshold."""
     from tacenda.cli.models import held_out_problem, held_out_size, private_records
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.graph import complete
@@ -142,6 +163,12 @@ def _private(
         raise InputError(
             "--private needs --epsilon, the budget of these records, and no --public: "
             "public records need no noise."
+        )
+    missed_cost, flagged = wanted
+    choosing = wanted != (None, None)
+    if choosing and (None not in wanted or model.classes is None or len(model.classes) != 2):
+        raise InputError(
+            "give either --missed-cost or --flagged, and only for a model of two classes."
         )
     size = held_out_size(model, data, nodes, public_size)
     rows, labels, which, persons = private_records(model, data, label)
@@ -164,6 +191,8 @@ def _private(
     if model.classes is not None:
         found = replace(found, classes=model.classes)
     plain = found.to_plain()
+    if choosing:
+        plain["threshold"] = found.threshold(missed_cost=missed_cost, flagged=flagged)
     if report is not None:
         plain["report"] = str(found.report(report))
     if as_json:
@@ -177,6 +206,8 @@ def _private(
             "trained on are known by their file only."
         )
     _print_private(found)
+    if choosing:
+        _print_threshold(plain["threshold"], found.positive)
     if report is not None:
         print(f"\nreport  {plain['report']}")
 
@@ -196,6 +227,17 @@ def _print_private(found: Any) -> None:
             rows,
             title="Confusion matrix: noisy counts with intervals",
             right=range(1, len(names) + 1),
+        )
+    if found.class_table:
+        print()
+        show.table(
+            ["class", "share of records", "recall", "precision"],
+            [
+                [row["class"], *(_ends(row[what]) for what in ("share", "recall", "precision"))]
+                for row in found.class_table
+            ],
+            title="Classes",
+            right=(1, 2, 3),
         )
     bins = [row for row in found.calibration if row["observed"] is not None]
     if bins:
@@ -218,6 +260,17 @@ def _print_private(found: Any) -> None:
             title="Residuals",
             right=(0, 1),
         )
+
+
+def _print_threshold(chosen: dict[str, Any], positive: str) -> None:
+    print(
+        f"\nThreshold {chosen['threshold']:g}: records with at least this probability of "
+        f"{positive} count as {positive}.\n"
+        f"  share of records  {_ends(chosen['flagged'])}\n"
+        f"  recall            {_ends(chosen['recall'])}\n"
+        f"  false alarms      {_ends(chosen['false'])} of the other class\n"
+        f"Use it: tacenda predict ... --threshold {chosen['threshold']:g}"
+    )
 
 
 def _ends(row: dict[str, float]) -> str:
@@ -243,7 +296,8 @@ def _print(found: dict[str, Any]) -> None:
     from tacenda.evaluation import measures
 
     print(f"{found['run']} on {found['data']}: {found['records']} records")
-    print(f"Note: {found['note']}.\n")
+    print(f"Note: {found['note']}.")
+    print(f"Positive class: {found['positive']}.\n" if found["positive"] else "")
     values = found["measures"]
     show.table(
         ["measure", "value"],
@@ -261,6 +315,17 @@ def _print(found: dict[str, Any]) -> None:
             [[n, *map(str, row)] for n, row in zip(names, counts, strict=True)],
             title="Confusion matrix: records of each class, by prediction",
             right=range(1, len(names) + 1),
+        )
+    if drawn.get("classes"):
+        print()
+        show.table(
+            ["class", "recall", "precision"],
+            [
+                [c["class"], show.number(c["recall"], 3), show.number(c["precision"], 3)]
+                for c in drawn["classes"]
+            ],
+            title="Classes",
+            right=(1, 2),
         )
     if drawn.get("calibration"):
         print()

@@ -53,6 +53,10 @@ Intercept = Annotated[
 TestFraction = Annotated[
     float | None, typer.Option(help="Share of the records set aside for testing.")
 ]
+Positive = Annotated[
+    str | None,
+    typer.Option(help="Which of two classes is the positive one; by default the second."),
+]
 Name = Annotated[
     str | None,
     typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'."),
@@ -177,6 +181,7 @@ KEYS = {
     "encoding": "data.encoding",
     "intercept": "data.intercept",
     "test_fraction": "data.test_fraction",
+    "positive": "data.positive",
     "features": "data.features",
     "classes": "data.classes",
     "prepare": "prepare.name",
@@ -216,6 +221,7 @@ DATA: Options = {
     "encoding": Encoding,
     "intercept": Intercept,
     "test_fraction": TestFraction,
+    "positive": Positive,
 }
 METHOD: Options = {"algorithm": Name, "hyper": Hyper, "prepare": Prepare}
 NETWORK: Options = {"nodes": Nodes, "graph": Graph}

@@ -55,12 +55,20 @@ class Model:
         found = np.asarray(rows @ self.weights.T) + self.intercept
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
-    def columns(self, scores: Array) -> dict[str, list[Any]]:
+    def columns(self, scores: Array, threshold: float | None = None) -> dict[str, list[Any]]:
         """The prediction of every record, with probabilities where the loss has them, else the
-        scores."""
+        scores. threshold: of two classes, from which probability on the second is predicted."""
+        if threshold is not None and (not self.probabilities or scores.ndim != 1):
+            raise InputError(
+                "--threshold is for models of two classes with probabilities, and "
+                f"{self.name} is not one; leave it out."
+            )
         if self.classes is None:
             return {"prediction": self.units.predictions(scores).tolist()}
         guessed = measures.predicted_classes(scores)
+        if threshold is not None:
+            least = checks.between("--threshold", threshold, 0.0, 1.0)
+            guessed = (measures.class_probabilities(scores) >= least).astype(int)
         found: dict[str, list[Any]] = {"prediction": [self.classes[k] for k in guessed]}
         if self.probabilities:
             chances = measures.class_probabilities(scores)

@@ -41,6 +41,13 @@ def predict(
         str | None,
         typer.Option("--id", help="A column of the file to write beside the predictions."),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            help="Of two classes: the positive one is predicted from this probability on (0.5); "
+            "`tacenda evaluate --private --missed-cost 5` chooses one."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A CSV file; by default the screen.")
     ] = None,
@@ -59,7 +66,7 @@ def predict(
 
     model = open_model(folder, run, node)
     rows = feature_rows(model, data, () if identifier is None else (identifier,))
-    columns = model.columns(model.scores(rows))
+    columns = model.columns(model.scores(rows), threshold)
     if identifier is not None:
         columns = {identifier: _ids(data, identifier), **columns}
     if as_json:

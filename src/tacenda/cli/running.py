@@ -87,9 +87,9 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
     public = data["records"] is not None
     records = counted(data["records"], "record") if public else "records, their number private,"
     nodes = f"{counted(data['nodes'], 'node')}, {fitted.graph}"
-    show.results(
-        rows, f"{data['name']}: {records} x {counted(data['features'], 'feature')}, {nodes}"
-    )
+    about = f"{data['name']}: {records} x {counted(data['features'], 'feature')}, {nodes}"
+    positive = data.get("positive")
+    show.results(rows, about if positive is None else f"{about}; positive class {positive}")
     print()
     for row in rows:
         if row.get("claimed"):

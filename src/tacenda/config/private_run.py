@@ -22,6 +22,7 @@ from tacenda.config.shape import (
     public_notes,
     schema_of_file,
     split_positions,
+    with_positive,
 )
 from tacenda.content import content_hash
 from tacenda.data.dataset import Dataset
@@ -184,7 +185,7 @@ def load(
             "file with a schema has (--data, --schema, --person); leave it out, or give these."
         )
     if data.is_libsvm:
-        return _libsvm(data, lazy), None
+        return _ordered(_libsvm(data, lazy), data), None
     if data.file is not None and data.table_schema is not None:
         from tacenda.data.encoding import encode
 
@@ -269,7 +270,11 @@ def _named(data: DataSection, lazy: bool) -> tuple[Dataset, Schema | None]:
     dataset = catalogue.load(str(data.name), **options)
     if data.with_intercept and "intercept" not in takes:
         dataset = _with_intercept(dataset)
-    return dataset, _schema_of(data)
+    return _ordered(dataset, data), _schema_of(data)
+
+
+def _ordered(dataset: Dataset, data: DataSection) -> Dataset:
+    return dataset if data.positive is None else dataset.with_positive(data.positive)
 
 
 def _options_of(name: str) -> set[str]:
@@ -292,7 +297,7 @@ def _schema_of(data: DataSection) -> Schema | None:
     if data.name == "adult" and data.encoding != "papers":
         from tacenda.data.adult import adult_schema
 
-        return adult_schema(intercept=data.with_intercept)
+        return with_positive(adult_schema(intercept=data.with_intercept), data)
     return None
 
 

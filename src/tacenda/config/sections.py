@@ -32,7 +32,8 @@ class DataSection(Section):
     arguments of a named set's loader. records: the declared number of records, where it is not
     counted. public: another file of the same schema whose records are public, on which algorithm
     "auto" tunes its step; they get no protection, and nothing is charged for them. person: the
-    column with the persons' ids, where a person is the unit; by default the schema's.
+    column with the persons' ids, where a person is the unit; by default the schema's. positive:
+    which of two classes is the positive one; by default the second.
     """
 
     name: str | None = None
@@ -52,6 +53,7 @@ class DataSection(Section):
     features: int | None = Field(default=None, ge=1)
     classes: int | None = Field(default=None, ge=0)
     labels: list[str] | None = None
+    positive: str | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -112,7 +112,17 @@ def schema_of_file(data: DataSection) -> Schema:
         fields = schema.model_dump(mode="json", exclude_none=True)
         schema = Schema.build(**{**fields, "person": data.person})
     wanted = schema.intercept if data.intercept is None else data.intercept
-    return schema.model_copy(update={"intercept": wanted})
+    return with_positive(schema.model_copy(update={"intercept": wanted}), data)
+
+
+def with_positive(schema: Schema, data: DataSection) -> Schema:
+    """The schema with the configuration's positive class as the second."""
+    if data.positive is None:
+        return schema
+    from tacenda.data.dataset import with_positive
+
+    classes = with_positive(schema.label.classes, data.positive)
+    return schema.model_copy(update={"label": schema.label.model_copy(update={"classes": classes})})
 
 
 def has_persons(data: DataSection) -> bool:

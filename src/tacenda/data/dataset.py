@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
+from tacenda.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,30 @@ class Dataset:
             f"{task})"
         )
 
+    def with_positive(self, positive: str) -> Dataset:
+        """The same set with `positive` as the second of its two classes.
+
+        Parameters
+        ----------
+        positive : str
+            The class that probabilities, recall and coefficients are about.
+
+        Returns
+        -------
+        Dataset
+            This set, or the one with its two classes exchanged.
+
+        Raises
+        ------
+        InputError
+            If there are not two classes, or none has this name.
+        """
+        ordered = with_positive(self.classes, positive)
+        if ordered == self.classes:
+            return self
+        test = None if self.test is None else (self.test[0], 1 - self.test[1])
+        return replace(self, classes=ordered, y=1 - self.y, test=test)
+
     def with_test(self, test: Dataset) -> Dataset:
         """The same set with the records of another one as its test part.
 
@@ -104,3 +129,14 @@ class Dataset:
         """
         merged = self.notes + [note for note in test.notes if note not in self.notes]
         return replace(self, test=(test.X, test.y), notes=merged)
+
+
+def with_positive(classes: tuple[str, ...] | None, positive: str) -> tuple[str, ...]:
+    """Two classes in the order that makes `positive` the second, which is the positive one."""
+    if classes is None or len(classes) != 2 or positive not in classes:
+        found = "a number" if classes is None else f"classes {list(classes)}"
+        raise InputError(
+            f"positive must name one of a label's two classes, not {positive!r}: the label has "
+            f"{found}."
+        )
+    return (*(c for c in classes if c != positive), positive)

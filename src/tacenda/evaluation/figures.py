@@ -4,6 +4,8 @@ drawings. Computed without noise.
     classification   confusion  {classes, counts}: counts[i][j] records of class i predicted as j
                      roc, precision_recall   [{class, x, y}]: one curve for two classes, else one
                                              for each class against the rest
+                     classes    [{class, recall, precision}], None where no record decides it
+                     positive   the class that the measures of two classes are about
                      calibration [{low, high, records, predicted, observed}], with probabilities
     regression       residuals  [{share, value}]: quantiles of label - prediction
                      fit        [{records, predicted, observed}]: means over tenths of the records,
@@ -47,6 +49,8 @@ def classification(
     np.add.at(counts, (truth, guessed), 1)
     found: dict[str, Any] = {
         "confusion": {"classes": [str(c) for c in classes], "counts": counts.tolist()},
+        "classes": _per_class(counts, classes),
+        "positive": str(classes[1]) if k == 2 else None,
         "roc": [],
         "precision_recall": [],
     }
@@ -109,6 +113,11 @@ def coarse(found: dict[str, Any]) -> dict[str, Any]:
     shares = np.round(counts / max(counts.sum(), 1.0), 2)
     plain = {
         "confusion": {"classes": found["confusion"]["classes"], "shares": shares.tolist()},
+        "classes": [
+            {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()}
+            for row in found["classes"]
+        ],
+        "positive": found["positive"],
         **{
             name: [
                 {"class": c["class"], **{a: [round(v, 2) for v in c[a]] for a in ("x", "y")}}
@@ -123,6 +132,19 @@ def coarse(found: dict[str, Any]) -> dict[str, Any]:
             for part in found["calibration"]
         ]
     return plain
+
+
+def _per_class(counts: Array, classes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Recall and precision of each class, from counts[true][predicted]."""
+    right, own, guessed = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    return [
+        {
+            "class": str(name),
+            "recall": float(right[k] / own[k]) if own[k] else None,
+            "precision": float(right[k] / guessed[k]) if guessed[k] else None,
+        }
+        for k, name in enumerate(classes)
+    ]
 
 
 def _curve(x: Array, y: Array) -> dict[str, list[float]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda import checks
 from tacenda._types import Floats
 from tacenda.errors import InputError
 from tacenda.evaluation import private_counts
@@ -306,11 +307,70 @@ class PrivateEvaluation:
         return tuple(str(k) for k in range(s.n_classes))
 
     @property
+    def positive(self) -> str | None:
+        """The class that ROC, F1 and thresholds are about, where there are two."""
+        return self.class_names[1] if len(self.class_names) == 2 else None
+
+    def threshold(
+        self, *, missed_cost: float | None = None, flagged: float | None = None
+    ) -> dict[str, Any]:
+        """Choose from what probability on a record counts as positive; it costs no privacy.
+
+        Parameters
+        ----------
+        missed_cost : float or None, default=None
+            How much worse a missed positive is than a false alarm: the declared threshold with the
+            least cost by the released counts.
+        flagged : float or None, default=None
+            The largest share of records that may count as positive: the lowest declared threshold
+            that keeps to it by the released counts.
+
+        Returns
+        -------
+        dict
+            "threshold", "flagged" (share of records at or above it), "recall" and "false" (shares
+            of the positive and of the other class at or above it), each with its interval.
+
+        Raises
+        ------
+        InputError
+            If both or none is given, or the evaluation is not one of two classes.
+        """
+        if not self.roc or (missed_cost is None) == (flagged is None):
+            raise InputError(
+                "threshold needs an evaluation of two classes and either missed_cost or flagged."
+            )
+        s = self.statistic
+        assert isinstance(s, ClassCounts)
+        counts, (n, known) = s.parts(self.total)["scores"], _size(self)
+        table = np.maximum(_projected(counts, n, known), 0.0)
+        above = np.array([table[:, k + 1 :].sum(axis=1) for k in range(len(s.edges))])
+        shares = above.sum(axis=1) / max(float(table.sum()), 1e-300)
+        if missed_cost is not None:
+            worth = checks.positive("missed_cost", missed_cost)
+            best = int(np.argmin(above[:, 0] + worth * (table[1].sum() - above[:, 1])))
+        else:
+            most = checks.between("flagged", flagged, 0.0, 1.0)
+            best = int(np.argmax(shares <= most)) if (shares <= most).any() else len(shares) - 1
+        row, std = self.roc[best], _std(self)
+        cells = float(counts[:, best + 1 :].size)
+        noise = (cells * std**2, cells * std**2, counts.size * std**2)
+        ends = intervals.share(float(above[best].sum()), float(table.sum()), self.level, noise)
+        return {
+            "threshold": row["threshold"],
+            "flagged": _plain(ends),
+            "recall": row["true"],
+            "false": row["false"],
+        }
+
+    @property
     def text(self) -> str:
         """Everything in plain lines."""
         of = "a private number of" if self.records is None else f"{self.records}"
         lines = [f"Private evaluation on {of} held-out records; intervals of {self.level:.0%}."]
         lines += [f"  {measure}" for measure in self.measures.values()]
+        if self.positive is not None:
+            lines.append(f"Positive class: {self.positive}.")
         if self.privacy is None:
             lines.append("No noise: these numbers are not private.")
         else:
@@ -347,6 +407,7 @@ class PrivateEvaluation:
             "level": self.level,
             "about": self.about,
             "measures": {name: asdict(m) for name, m in self.measures.items()},
+            "positive": self.positive,
             "confusion": self.confusion,
             "class_table": self.class_table,
             "roc": self.roc,

@@ -136,6 +136,23 @@ def confusion(name: str, drawn: dict[str, Any]) -> TextTable | None:
     return TextTable(f"Confusion matrix of {name}: {what}, by prediction", columns, rows)
 
 
+def by_class(name: str, drawn: dict[str, Any]) -> TextTable | None:
+    """Recall and precision of each class; names the positive one of two."""
+    if not drawn.get("classes"):
+        return None
+    rows = [
+        [row["class"], *("-" if row[w] is None else numbers.percent(row[w]) for w in _OF_CLASS)]
+        for row in drawn["classes"]
+    ]
+    positive = drawn.get("positive")
+    said = "" if positive is None else f" (positive class: {positive})"
+    columns = [Column("Class"), *(Column(w.capitalize(), True) for w in _OF_CLASS)]
+    return TextTable(f"Classes of {name}{said}", columns, rows)
+
+
+_OF_CLASS = ("recall", "precision")
+
+
 def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
     """Write one HTML page of what `tacenda evaluate` found (extra `report`).
 
@@ -183,7 +200,7 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         headline="These records were declared public." if found["public"] else NOT_PRIVATE,
         measures=table,
         notes=[f"{text[0].upper()}{text[1:]}." for text in measures.undefined(values)],
-        tables=[t for t in (confusion(name, drawn),) if t is not None],
+        tables=[t for t in (confusion(name, drawn), by_class(name, drawn)) if t is not None],
         charts=panels_of(charts([(name, drawn)])),
     )
     return write_text(Path(out), page)

@@ -178,12 +178,14 @@ def evaluated(folder: Folder) -> dict[str, Any] | None:
         return None
     lead = next((k for k, (label, _) in enumerate(found) if label == folder.lead.label), 0)
     found.insert(0, found.pop(lead))
-    matrix = evaluation.confusion(*found[0])
     return {
         "of": "test records" if found[0][1].get("of") == "test" else "training records",
         "charts": panels_of(evaluation.charts(found)),
-        "confusion": matrix,
+        "tables": [t for make in _TABLES if (t := make(*found[0])) is not None],
     }
+
+
+_TABLES = (evaluation.confusion, evaluation.by_class)
 
 
 def model_plain(folder: Folder) -> dict[str, Any] | None:

@@ -109,7 +109,8 @@ def _classes(found: PrivateEvaluation) -> TextTable | None:
         for row in found.class_table
     ]
     columns = ("Share of records", "Recall", "Precision")
-    return TextTable("Classes", [Column("Class"), *(Column(c, True) for c in columns)], rows)
+    said = "" if found.positive is None else f" (positive class: {found.positive})"
+    return TextTable(f"Classes{said}", [Column("Class"), *(Column(c, True) for c in columns)], rows)
 
 
 def _share(ends: dict[str, float]) -> str:

@@ -451,6 +451,7 @@ def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
         "features": data.n_features,
         "feature_names": list(data.feature_names) if data.n_features <= 1000 else None,
         "classes": None if data.classes is None else list(data.classes),
+        "positive": data.classes[1] if data.classes and len(data.classes) == 2 else None,
         "norm": data.norm,
         "nodes": private.held.n,
         "node_labels": None if names is None else [str(label) for label in names],
