@@ -207,7 +207,7 @@ def _private(
         )
     _print_private(found)
     if choosing:
-        _print_threshold(plain["threshold"], found.positive)
+        _print_threshold(plain["threshold"], str(found.positive))
     if report is not None:
         print(f"\nreport  {plain['report']}")
 
