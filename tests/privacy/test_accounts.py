@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import stat
 import warnings
@@ -26,7 +25,6 @@ from tacenda.privacy.accounting.events import CorrelatedGaussian, Gaussian
 from tacenda.privacy.lasting.fingerprints import KEPT, Marks, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
-OLD = Path(__file__).parent / "fixtures" / "ledger_v1.sql"
 KEY = b"k" * 32
 
 
@@ -317,52 +315,12 @@ def test_a_changed_sketch_is_found(harm: str, tmp_path: Path) -> None:
         assert "records noted" in store.verify().reason
 
 
-def _old(folder: Path) -> Path:
-    book = folder / "old.ledger"
-    database = sqlite3.connect(book)
-    database.executescript(OLD.read_text("utf-8"))
-    database.close()
-    book.chmod(0o600)
-    return book
-
-
-def test_a_ledger_of_the_first_version_is_read_and_goes_on(tmp_path: Path) -> None:
-    book = _old(tmp_path)
-    with LedgerStore(book) as store:
-        assert store.verify().ok
-        unnamed = next(name for name in store.datasets() if name != "patients")
-        assert store.spent("patients").curve.epsilon(1e-5) == pytest.approx(1.00476693964742)
-        assert store.spent("patients").curve_with_reserved.epsilon(1e-5) == pytest.approx(
-            1.0236556466167368
-        )
-        assert store.budget("patients").epsilon == 2.0
-        assert store.spent(unnamed).curve.epsilon(1e-5) == pytest.approx(0.5, rel=1e-3)
-        store.charge("left-open", (1, 1), Gaussian(40.0))
-        store.close_run("left-open")
-    problem = support.problem(4)
-    tc.simulate(
-        problem,
-        tc.graph.ring(4),
-        tc.algorithms.DPDDA(),
-        2,
-        tc.Privacy(0.5),
-        seed=0,
-        record_every=0,
-        ledger=book,
-    )
-    found = spent(book)
-    # Its old account is known again
-    assert found[unnamed] == pytest.approx(composed(0.5, 0.5), rel=1e-3)
-    shutil.copy(book, tmp_path / "again")
-    with LedgerStore(tmp_path / "again") as store:
-        assert store.verify().ok
-
-
 def test_a_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    book = _old(tmp_path)
+    book = tmp_path / "book"
+    LedgerStore(book).close()
     database = sqlite3.connect(book)
     with database:
-        database.execute("UPDATE meta SET value='9' WHERE name='version'")
+        database.execute("UPDATE meta SET value='3' WHERE name='version'")
     database.close()
     with pytest.raises(tc.errors.StateError, match="version"):
         LedgerStore(book)

@@ -18,6 +18,7 @@ from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import make_plan
 from tacenda.node.state.spending import Spending
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.units import Unit
 
 DELTAS = [1e-2, 1e-4, 1e-8]
 EPSILON = 2.0
@@ -85,11 +86,35 @@ def test_the_members_ledger_reserves_the_contracts_terms(delta: float, tmp_path:
         store.set_budget("too little", EPSILON, delta / 10)
     with (
         pytest.raises(BudgetError),
-        Spending(tmp_path / "ledger", plan, "m1", None, b"another state".ljust(32), "too little"),
+        Spending(tmp_path / "ledger", plan, "m1", b"another state".ljust(32), "too little"),
     ):
         pass
-    with Spending(tmp_path / "ledger", plan, "m1", None, bytes(32), "enough"):
+    with Spending(tmp_path / "ledger", plan, "m1", bytes(32), "enough"):
         pass  # what was refused for its budget has begun nothing
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_contract_for_persons_reserves_what_a_person_loses_at_all_members(
+    masked: bool, tmp_path: Path
+) -> None:
+    """Each one's ledger has what somebody loses who is at three of them; a second run of the same
+    terms is refused."""
+    terms = {"adjacency": "add-remove", "records_per_person": 2, "members_per_person": 3}
+    algorithm = {"name": "treegd"} if masked else {"name": "dpdda"}
+    made = contract(1e-4, algorithm, **terms, **({"coalition": 1} if masked else {}))
+    plan, again = (make_plan(made.model_copy(update={"title": t})) for t in ("one", "two"))
+    for name in plan.contract.names:
+        with LedgerStore(tmp_path / name) as store:
+            store.set_budget("us", EPSILON, 1e-4, "add-remove")
+        with Spending(tmp_path / name, plan, name, bytes(32), "us"):
+            pass
+        with LedgerStore(tmp_path / name) as store:
+            spent = store.spent("us")
+            assert spent.unit == plan.unit == Unit(2, 3)
+            found = spent.curve_with_reserved.epsilon(1e-4)
+        assert found == pytest.approx(EPSILON, rel=2e-3 if masked else 2e-2)
+        with pytest.raises(BudgetError), Spending(tmp_path / name, again, name, bytes(32), "us"):
+            pass
 
 
 def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
@@ -98,7 +123,7 @@ def test_each_members_ledger_reserves_its_own_loss(tmp_path: Path) -> None:
     plan = make_plan(contract(1e-4, GOSSIP, floating_point_noise=True, coalition=1))
     found = {}
     for name in plan.contract.names:
-        with Spending(tmp_path / "ledger", plan, name, None, bytes(32), name):
+        with Spending(tmp_path / "ledger", plan, name, bytes(32), name):
             pass
         with LedgerStore(tmp_path / "ledger") as store:
             found[name] = store.spent(name).curve_with_reserved.mu

@@ -161,23 +161,21 @@ def test_accounts_of_two_relations_do_not_join(tmp_path: Path) -> None:
         assert store.spent("a").names == ["a"] or store.spent("a").names == ("a",)
 
 
-def test_a_former_name_is_kept_where_runs_have_it(tmp_path: Path) -> None:
+def test_where_there_is_a_budget_unknown_records_need_a_name(tmp_path: Path) -> None:
     with LedgerStore(tmp_path / "book") as store:
-        assert store.account(*people(0, 50), None, "old").name != "old"
-        store.open_run("r", "old", "a run", "replace-one")
-        assert store.account(*people(100, 150), None, "old").name == "old"
-        assert store.account(*people(100, 150), None, "").name == "old"
-
-
-def test_a_budget_that_has_not_met_its_records_asks_for_a_name(tmp_path: Path) -> None:
-    with LedgerStore(tmp_path / "book") as store:
+        assert store.account(*people(300, 350)).name.startswith("records-")
         for name in ("z", "y"):
             store.set_budget(name, 1.0, 1e-5)
-        with pytest.raises(PrivacyError, match=r"budget for 'y', 'z' .* Pass dataset='y'"):
+        with pytest.raises(PrivacyError, match=r"budget for 'y', 'z', .* dataset='y'"):
             store.account(*people(0, 50))
         store.account(*people(0, 50), "y")
-        with pytest.raises(PrivacyError, match=r"budget for 'z' .* Pass dataset='z'"):
-            store.account(*people(100, 150))
-        assert store.account(*people(0, 50)).name == "y"
         store.account(*people(200, 250), "z")
-        assert store.account(*people(100, 150)).name.startswith("records-")
+        assert store.account(*people(0, 50)).name == "y"
+        # Also where every budget has met its records: these may be the same people's
+        with pytest.raises(PrivacyError, match=r"these records have no name"):
+            store.account(*people(100, 150))
+        assert store.account(*people(100, 150), "others").name == "others"
+        assert store.account(*people(100, 150)).name == "others"
+        # Nor is an account enough that nobody named and no budget covers
+        with pytest.raises(PrivacyError, match=r"these records have no name"):
+            store.account(*people(300, 350))

@@ -99,22 +99,3 @@ def test_a_tally_below_its_lines_is_found(tmp_path: Path) -> None:
         db.execute("UPDATE tally SET charged = charged - 1")
     with LedgerStore(path) as store:
         assert "the tally says" in store.verify().reason
-
-
-def test_a_ledger_of_the_version_before_is_read_and_goes_on(tmp_path: Path) -> None:
-    """Its charges have a row each, and its file no index of lines."""
-    path = tmp_path / "ledger.sqlite"
-    with LedgerStore(path) as store:
-        store.open_run("run", "records", reserve=[(A, 10)])
-        for place, event in of_rounds(1, 2):
-            store.charge("run", place, event)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DROP INDEX stretches")
-        db.execute("UPDATE meta SET value = '2' WHERE name = 'version'")
-    with LedgerStore(path) as store:
-        assert store.charge_many("run", of_rounds(1, 5)) == 6
-        assert store.spent("records").events == [(A, 10)]
-        assert store.verify().ok
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT value FROM meta WHERE name='version'").fetchone() == ("3",)
-        assert db.execute("SELECT 1 FROM sqlite_master WHERE name='stretches'").fetchone()

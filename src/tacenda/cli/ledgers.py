@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.cli import flags, show
+from tacenda.privacy.lasting.units import Unit
 from tacenda.words import against, counted
 
 app = typer.Typer(
@@ -88,6 +89,8 @@ def show_ledger(
                 f"  {d['dataset']}: adds up with {', '.join(d['adds_up_with'])}; "
                 "the figures above are those of all of them"
             )
+        if d["unit"] != str(Unit()):
+            print(f"  {d['dataset']}: the figures are for {d['unit']}")
         for run in d["runs"]:
             print(f"  {d['dataset']}: run {run['run']}, {_state(run)}")
 
@@ -110,6 +113,7 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
     return {
         "dataset": name,
         "adjacency": spent.adjacency,
+        "unit": str(spent.unit),
         "delta": at,
         "epsilon": spent.curve.epsilon(at),
         "epsilon_with_reserved": spent.curve_with_reserved.epsilon(at),
@@ -177,17 +181,25 @@ def budget(
     adjacency: Annotated[
         str, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
     ] = "replace-one",
+    records_per_person: Annotated[
+        int | None,
+        typer.Option(help="The budget is a person's with at most so many records at one node."),
+    ] = None,
+    members_per_person: Annotated[
+        int, typer.Option(help="At how many nodes the same person may be.")
+    ] = 1,
     as_json: flags.Json = False,
 ) -> None:
     """Set the budget of a data set; what was spent before counts against it, and a run beyond it is
-    refused.
+    refused. Runs that protect single records count as those of all of a person's records.
 
     Example: tacenda ledger budget hospital.ledger --dataset patients --epsilon 3
     """
     from tacenda.privacy.lasting.ledger_store import LedgerStore
 
     with LedgerStore(ledger) as store:
-        store.set_budget(dataset, epsilon, delta, adjacency)
+        unit = Unit(records_per_person, members_per_person)
+        store.set_budget(dataset, epsilon, delta, adjacency, unit)
         found = store.spent(dataset)
     spent, whom = found.curve_with_reserved.epsilon(delta), against(found.coalition)
     if as_json:
@@ -196,12 +208,13 @@ def budget(
             "epsilon": epsilon,
             "delta": delta,
             "adjacency": adjacency,
+            "unit": str(found.unit),
             "spent": spent,
         }
         show.as_json({**values, "coalition": found.coalition, "against": whom})
         return
     print(
-        f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}); "
+        f"{dataset}: epsilon {epsilon:g} at delta {delta:g} ({adjacency}), for {found.unit}; "
         f"{_epsilon(spent)} is spent or reserved, against {whom}."
     )
 

@@ -67,6 +67,7 @@ class StackedModel(PrivateLinearModel):
             more = {
                 "persons": [own for _, own in shards],
                 "records_per_person": each,
+                "one_record": True,
                 "public_sizes": sizes,
             }
         return self._fit(

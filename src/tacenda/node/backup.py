@@ -217,17 +217,20 @@ def _advanced(
                 account,
                 f"{contract.title} ({name}), begun after a backup",
                 contract.privacy.adjacency,
-                plan.events(name),
+                plan.reservation(name),
+                plan.unit,
             )
             notes.append(f"The run of {path} counts as spent in full, for {account!r}.")
             if contract.evaluation is not None:
                 held_out = f"{account}{HELD_OUT}"
+                closing = closing_plan(contract)
                 store.book_spent(
                     ledger_run(contract, RESTORED, f"{name}{EVALUATION}"),
                     held_out,
                     f"{contract.title} ({name}), evaluation, begun after a backup",
                     contract.privacy.adjacency,
-                    closing_plan(contract).events(name),
+                    closing.reservation(name),
+                    closing.unit,
                 )
                 notes.append(f"So does its evaluation, for {held_out!r}.")
     return notes

@@ -157,7 +157,7 @@ def cost(
     from tacenda.privacy.accounting.judge import judge
     from tacenda.privacy.lasting.ledger_store import LedgerStore
 
-    terms, events = plan.contract.privacy, plan.events(name)
+    terms, events = plan.contract.privacy, plan.reservation(name)
     real = settings.ledger or default_ledger(name)
     run = judge(at_members(events, terms.person[1]), terms.adjacency)
     pooled = None if plan.spec.algorithm.shared_noise is None else plan.coalition
@@ -187,16 +187,16 @@ def cost(
             account, _ = claim_held_out(copy, account, problem, held_out, named=named)
         with LedgerStore(copy) as store:
             spent = store.spent(account)
+            with_it = store.spent(account, more=[(plan.unit, events)])
             begun = any(_is_begun(run["run"], plan.contract, name) for run in store.runs())
     if begun:
-        says, events = f"{says}, and has begun: it is in the ledger already", []
-    before = [*spent.events, *spent.reserved]
+        says, with_it = f"{says}, and has begun: it is in the ledger already", spent
     if spent.budget is None:
         return Finding(which, True, f"{says}; these records have no budget, by your own word")
     delta, limit = spent.budget.delta, spent.budget.epsilon
-    so_far = judge(before, spent.adjacency).epsilon(delta) if before else 0.0
-    after = judge([*before, *events], spent.adjacency).epsilon(delta)
-    allowed = spent.budget.allows([*before, *events])
+    so_far = spent.curve_with_reserved.epsilon(delta)
+    after = with_it.curve_with_reserved.epsilon(delta)
+    allowed = spent.budget.allows([*with_it.events, *with_it.reserved])
     return Finding(
         which,
         allowed,

@@ -47,7 +47,6 @@ from tacenda.node.state.accounts import claim_held_out, require_covered
 from tacenda.node.state.database import Key, NodeState
 from tacenda.node.state.spending import Spending
 from tacenda.node.watchdog import Signals
-from tacenda.privacy.accounting.events import Event
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from tacenda.evaluation.private import PrivateEvaluation
 
 LEAVE_TAKEN = "all finished"  # note: no neighbour needs a message of this run any more
+BOOKED_AS = "booked as"  # note: the run of the lasting ledger to which this state's charges belong
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,6 @@ class EvaluationRun:
             self._ledger,
             plan,
             self._identity.name,
-            self._records,
             self._key,
             self.account,
             rehearsal=self._options.rehearsal,
@@ -136,8 +135,8 @@ class EvaluationRun:
             self._ledger,
             account,
             self.account,
-            (training.run, plan.events(name)),
-            (mine.run, self.plan.events(name)),
+            (training.run, plan.unit, plan.reservation(name)),
+            (mine.run, self.plan.unit, self.plan.reservation(name)),
         )
 
     def reserve(self) -> None:
@@ -169,14 +168,18 @@ class EvaluationRun:
         if absent:  # fewer members hide each other less: another noise, and another reservation
             assert self._spending is not None
             # What was charged under the first one, before this start, stays spent
-            before = charged_otherwise(self._state.charges(), plan.events(name))
+            booked = self._booked(plan)
+            before = charged_otherwise(
+                self._state.charges(), self._state.noted(BOOKED_AS), booked.run
+            )
             if before:
                 self._spending.settle(before, final=False)
             self.give_back()
             self._spending.__exit__(None, None, None)
-            self._spending = self._booked(plan).__enter__()
+            self._spending = booked.__enter__()
         spending = self._spending
         assert spending is not None
+        self._state.note(BOOKED_AS, spending.run)
         *former, in_force = self.texts(amendments, digest, absent)
         session = Session(
             self._options,
@@ -260,8 +263,8 @@ class EvaluationRun:
 
 
 def charged_otherwise(
-    charges: list[tuple[Key, dict[str, Any]]], planned: list[tuple[Event, int]]
+    charges: list[tuple[Key, dict[str, Any]]], booked_as: str | None, run: str
 ) -> list[tuple[Key, dict[str, Any]]]:
-    """What a state has charged that this plan does not charge: releases under another one."""
-    mine = [event.to_dict() for event, _ in planned]
-    return [(key, event) for key, event in charges if event not in mine]
+    """What a state has charged to another run of the lasting ledger than `run`. Which one it was is
+    noted before anything is released; two runs may charge equal events."""
+    return charges if booked_as is not None and booked_as != run else []

@@ -62,7 +62,9 @@ class Peer:
         self._noise = self._source(key)
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
-        self.ledger = NodeLedger(mine, plan.releases, plan.on_lattice, exchange.book)
+        self.ledger = NodeLedger(
+            mine, plan.releases, plan.on_lattice, exchange.book, plan.booked.rows(at)
+        )
         self._facts = plan.spec.facts.rows(at)
         door, scale = self._seat(plan.spec.topology)
         begin = np.zeros((1, plan.spec.facts.dim), plan.spec.row_type)

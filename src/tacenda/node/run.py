@@ -124,7 +124,7 @@ def _run(
         key = state.bind(contract.run_id(), name, data_digest(problem))
         session.show_state(key)
         account = _account(options, contract, ledger, problem, log)
-        booked = Spending(ledger, plan, name, problem, key, account, rehearsal=options.rehearsal)
+        booked = Spending(ledger, plan, name, key, account, rehearsal=options.rehearsal)
         closing = None
         if contract.evaluation is not None:
             closing = stack.enter_context(

@@ -4,6 +4,7 @@ facts, noise, reservation."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.node.identity.contract import Contract
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian
+from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.discrete_charges import discrete_charges, lattice_stretch
 from tacenda.privacy.secrets.door import Question
@@ -53,6 +55,23 @@ class RunPlan:
     def events(self, name: str) -> list[tuple[Event, int]]:
         """Everything that this member is going to release."""
         return self.calibration.reserved.events(self.contract.position(name))
+
+    @cached_property
+    def booked(self) -> Charges:
+        """What each member's lasting ledger is charged: its own releases, or where a person may be
+        at several members those of the worst, who may have the same person's records."""
+        charges = self.calibration.reserved
+        return charges if self.contract.privacy.person[1] == 1 else charges.at_worst()
+
+    def reservation(self, name: str) -> list[tuple[Event, int]]:
+        """Everything that this member's lasting ledger sets aside before round 1."""
+        return self.booked.events(self.contract.position(name))
+
+    @property
+    def unit(self) -> Unit:
+        """Who loses what the ledger is charged."""
+        terms = self.contract.privacy
+        return Unit(terms.records_per_person, terms.person[1])
 
 
 def make_plan(contract: Contract) -> RunPlan:

@@ -126,7 +126,7 @@ class Statement:
         the worst over all nodes, since any of them may hold the person's records."""
         if self.members_per_person == 1:
             return self.charges
-        return Charges((_worst(charge), count) for charge, count in self.charges)
+        return self.charges.at_worst()
 
     @cached_property
     def _kinds(self) -> tuple[Array, Array]:
@@ -411,18 +411,6 @@ def _charges(values: dict[str, Any], n: int) -> Charges:
         )
         for c in values["charges"]
     )
-
-
-_SMALL_IS_WORSE = {"noise_multiplier", "population", "dim", "coalition"}
-
-
-def _worst(charge: Charge) -> Charge:
-    """Of each parameter the value that costs most, at every node."""
-    worst = {
-        name: np.full_like(values, values.min() if name in _SMALL_IS_WORSE else values.max())
-        for name, values in charge.entries.items()
-    }
-    return Charge(charge.kind, worst, charge.nodes)
 
 
 def _hidden(values: dict[str, Any] | None, n: int) -> Hidden | None:

@@ -88,6 +88,9 @@ class Problem:
         On how many nodes the same person may be; the guarantee then covers all of them together.
     person_key : bytes or None, default=None
         Secret key of the draw of kept records; None takes a public one, as a simulation may.
+    one_record : bool, default=False
+        Whether the records of a "person" are the rows that a model makes of one record, so that the
+        guarantee is for that record.
 
     Attributes
     ----------
@@ -138,6 +141,7 @@ class Problem:
         records_per_person: int = 1,
         members_per_person: int = 1,
         person_key: bytes | None = None,
+        one_record: bool = False,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -163,6 +167,7 @@ class Problem:
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
         self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
+        self.one_record = bool(one_record)
         given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)

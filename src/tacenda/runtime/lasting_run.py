@@ -16,6 +16,7 @@ from tacenda.privacy.accounting.events import Event, Gaussian, merged
 from tacenda.privacy.lasting.accounts import Account
 from tacenda.privacy.lasting.fingerprints import Marks, joined_marks, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.problem.problem import Problem
 from tacenda.runtime.held import Held
@@ -28,7 +29,8 @@ class LastingRun:
     charged before its draw.
 
     The data set is the pool of all nodes' records; a record lives on one node, so each release is
-    charged at the worst node's parameters. The run is known by all that its releases depend on: the
+    charged at the worst node's parameters, and `unit` says who loses that, and at how many nodes.
+    The run is known by all that its releases depend on: the
     same run again draws the same noise, and costs nothing more; any other run has another name, and
     with it other noise (`SimulatedNoise.named`), so that the two compose.
 
@@ -46,6 +48,7 @@ class LastingRun:
         reserved: Charges | None,
         relation: str,
     ) -> None:
+        self._unit = unit_of(held.problem)
         self.run = f"simulation-{content_hash(identity)[:24]}"
         self._ahead: list[Event] = [
             charge.worst() for charge, count in reserved or () for _ in range(count)
@@ -123,7 +126,17 @@ class LastingRun:
             f"simulation of {name}{'' if private else ', not private'}",
             relation,
             merged((event, 1) for event in self._ahead) if private else None,
+            self._unit,
         )
+        whole = self._store.spent(self.dataset).unit
+        if self._unit.records is None and whole.size > 1:
+            warnings.warn(
+                f"this run protects single records, and the account {self.dataset!r} is about "
+                f"{whole}: its releases are charged there as those of {whole.size} records. Give "
+                "the persons behind the records, and it costs less.",
+                LedgerWarning,
+                stacklevel=9,
+            )
         if not private:
             self._store.charge(self.run, "not private", NOTHING_HIDDEN)
 
@@ -148,19 +161,25 @@ class LastingRun:
         self._shut()
 
 
+def unit_of(problem: Problem) -> Unit:
+    """Who loses what a run on these records is charged for."""
+    if problem._persons is None or problem.one_record:
+        return Unit()
+    return Unit(problem.records_per_person, problem.members_per_person)
+
+
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
     """The account to which runs on this problem's records are booked, with what the user should be
     told about it."""
-    former = store.fingerprint([data_digest(problem, weights=False).encode()])
-    return store.account(problem.store.rows, problem.store.labels, dataset, former)
+    return store.account(problem.store.rows, problem.store.labels, dataset)
 
 
-def data_digest(problem: Problem, weights: bool = True) -> str:
+def data_digest(problem: Problem) -> str:
     """A fingerprint of the records in their order and place, to tell runs apart on this machine;
-    not for sending. Without their weights, if these are left out."""
+    not for sending."""
     digest = hashlib.blake2b(digest_size=16)
     rows = problem.store.rows if isinstance(problem.store.rows, tuple) else (problem.store.rows,)
-    own = (problem.store.weights,) if weights and problem.store.weights is not None else ()
+    own = () if problem.store.weights is None else (problem.store.weights,)
     for array in (*rows, problem.store.labels, *own):
         digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)

@@ -14,6 +14,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
@@ -91,7 +92,8 @@ def simulate(
     privacy : Privacy or None, default=None
         The budget, or the noise; None runs without noise.
     seed : int or None, default=None
-        The same seed gives the same run.
+        The same seed gives the same run. Two runs of `StatisticRelease` share no noise unless they
+        ask the same of the same records at the same model.
     prepare : Whitening, str or None, default=None
         What happens to the records first, under the same budget: None, "whitening" or a
         `tacenda.Whitening`.
@@ -302,6 +304,9 @@ class _Simulation:
         if self.lasting is not None and found is not None:
             # Runs add up in a ledger only if they share no noise
             self.noise = self.noise.named(self.lasting.run)
+        elif isinstance(spec.algorithm, StatisticRelease):
+            # Nor may two questions, whose difference would have none
+            self.noise = self.noise.named(self.question)
         witness = None if self.lasting is None or found is None else self.lasting.charge
         self.hosts = LocalHosts(spec, held, self.noise, self.start, witness)
 
@@ -376,6 +381,15 @@ class _Simulation:
             "problem": {**plain["problem"], **own, "dtype": str(p.dtype)},
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
+
+    @property
+    def question(self) -> str:
+        """All that a single released statistic depends on: what is asked, of which records, at
+        which model, under which terms. Other than `identity` it is the same in every version."""
+        assert isinstance(self.spec.algorithm, StatisticRelease)
+        asked = self.spec.algorithm.statistic.digest().hex()
+        terms = content_hash(self.spec.to_plain(), "question")
+        return f"question-{asked}-{terms}-{content_hash(self.start)}-{self.held.digest()}"
 
     @cached_property
     def identity(self) -> dict[str, Any]:

@@ -167,14 +167,12 @@ def test_the_officers_limit_holds_for_the_evaluation_too(tmp_path: Path) -> None
 
 
 def test_what_another_plan_charged_is_not_forgotten() -> None:
-    """A release for four members stays spent when three go on, who pay for their own."""
-    import json
-
+    """A release for four members stays spent when three go on, who pay for their own; also where
+    both cost the same, to the last digit."""
     from tacenda.node.evaluation_run import charged_otherwise
     from tacenda.privacy.accounting.events import Gaussian
 
-    four, three = Gaussian(noise_multiplier=3.0), Gaussian(noise_multiplier=4.0)
-    kept = [((1, 1, k), json.loads(json.dumps(e.to_dict()))) for k, e in enumerate((four, three))]
-    assert charged_otherwise(kept, [(three, 1)]) == [kept[0]]
-    assert charged_otherwise(kept, [(four, 1), (three, 1)]) == []
-    assert charged_otherwise(kept, []) == kept
+    kept = [((1, 1, 0), Gaussian(noise_multiplier=3.0).to_dict())]
+    assert charged_otherwise(kept, "run+evaluation", "run+evaluation-by-3") == kept
+    assert charged_otherwise(kept, "run+evaluation-by-3", "run+evaluation-by-3") == []
+    assert charged_otherwise([], None, "run+evaluation-by-3") == []

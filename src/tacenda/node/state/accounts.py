@@ -12,6 +12,7 @@ from typing import Any
 
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy.lasting.ledger_store import LedgerStore, Spent
+from tacenda.privacy.lasting.units import Unit
 from tacenda.runtime.lasting_run import account_of
 from tacenda.words import against
 
@@ -62,7 +63,8 @@ def claim(
         account = account_of(store, problem, dataset)
         known = store.budget(account.name)
         if budget is not None and known is None:
-            store.set_budget(account.name, budget, privacy.delta, privacy.adjacency)
+            unit = Unit(privacy.records_per_person, privacy.person[1])
+            store.set_budget(account.name, budget, privacy.delta, privacy.adjacency, unit)
         elif budget is not None and known is not None and known.epsilon != budget:
             raise InputError(
                 f"--budget is {budget:g}, and the ledger {str(path)!r} already holds a budget of "
@@ -90,22 +92,23 @@ def claim_held_out(
         found = store.held_out_account(account, mine, others, apart=named)
         budget = store.budget(account)
         if budget is not None and store.budget(found.name) is None:
-            store.set_budget(found.name, budget.epsilon, budget.delta, budget.adjacency)
+            store.copy_budget(account, found.name)
     return found.name, list(found.notes)
 
 
 def require_covered(path: Path, account: str, held_out: str, trains: Any, evaluates: Any) -> None:
     """Refuse a run whose evaluation could not be paid, before anything is reserved. trains,
-    evaluates: (name of the run in the ledger, what it would release)."""
+    evaluates: (name of the run in the ledger, its unit, what it would reserve)."""
     with LedgerStore(path) as store:
         known = {run["run"] for run in store.runs()}
-        spent, budget = store.spent(held_out), store.budget(held_out)
+        budget = store.budget(held_out)
         if budget is None or evaluates[0] in known:
             return
-        more = list(evaluates[1])
-        if account in spent.names and trains[0] not in known:
-            more += trains[1]
-        if not budget.allows([*spent.events, *spent.reserved, *more]):
+        more = [evaluates[1:]]
+        if account in store.spent(held_out).names and trains[0] not in known:
+            more.append(trains[1:])
+        spent = store.spent(held_out, more=more)
+        if not budget.allows([*spent.events, *spent.reserved]):
             raise BudgetError(
                 f"the budget of epsilon {budget.epsilon:g} for {held_out!r} in the ledger "
                 f"{str(path)!r} does not cover the evaluation, so the training does not begin; ask "
@@ -120,6 +123,8 @@ def _so_far(path: Path, spent: Spent, delta: float) -> str:
     at = delta if spent.budget is None else spent.budget.delta
     epsilon, whom = spent.curve_with_reserved.epsilon(at), against(spent.coalition)
     said = f"has spent epsilon {epsilon:.4g} at delta {at:g} in all runs so far"
+    if spent.unit.size > 1:
+        said = f"{said}, for {spent.unit}"
     if epsilon > 0:
         said = f"{said}, against {whom}"
     return f"ledger {path}: {spent.dataset!r} {said}; {limit}."

@@ -1,8 +1,9 @@
 """A node's ledger during a run: each release is checked against its place in the reservation, and
 noted for the next commit.
 
-What is booked is the reserved event, which never costs less than the release that was made; so the
-lasting ledger takes every charge from its reservation, to the last digit.
+What is booked is the event that the lasting ledger has reserved (`RunPlan.booked`), which never
+costs less than the release that was made; so every charge is taken from the reservation, to the
+last digit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger
 
 
 class NodeLedger(Ledger):
-    """`book(round, call, event, question)` is told of every release before its noise is drawn."""
+    """`book(round, call, event, question)` is told of every release before its noise is drawn, with
+    its event in `booked`, by default that in `reserved`."""
 
     def __init__(
         self,
@@ -27,9 +29,11 @@ class NodeLedger(Ledger):
         releases: Sequence[int],
         on_lattice: bool,
         book: Callable[[int, int, Event, bytes], None],
+        booked: Charges | None = None,
     ) -> None:
         super().__init__(reserved)
-        self._places = [charge for charge, count in reserved for _ in range(count)]
+        self._places = list(reserved.each())
+        self._booked = [charge.event(0) for charge in (booked or reserved).each()]
         self._starts = [0, *accumulate(releases)]  # a round's first place
         assert self._starts[-1] == len(self._places)
         self._on_lattice, self._book = on_lattice, book
@@ -37,12 +41,11 @@ class NodeLedger(Ledger):
     def charge(self, turn: int, call: int, charge: Charge, asked: bytes) -> None:
         place = self._made
         super().charge(turn, call, as_discrete(charge) if self._on_lattice else charge, asked)
-        self._book(turn, call, self._places[place].event(0), asked)
+        self._book(turn, call, self._booked[place], asked)
 
     def reserved_in(self, round: int) -> list[Event]:
-        """What round `round` was going to release."""
-        first, end = self._starts[round - 1], self._starts[round]
-        return [charge.event(0) for charge in self._places[first:end]]
+        """What round `round` was going to release, as it is booked."""
+        return self._booked[self._starts[round - 1] : self._starts[round]]
 
     def resume(self, booked: list[tuple[Key, dict[str, Any]]], view: int, round: int) -> None:
         """Stand behind round `round` of a checkpoint, which implies all its releases: fewer than

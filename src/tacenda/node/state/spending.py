@@ -20,7 +20,6 @@ from tacenda.node.run_plan import RunPlan
 from tacenda.node.state.database import Key
 from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.runtime.lasting_run import data_digest
 
 EVALUATION = "+evaluation"  # behind a member's name: its part in the closing run
 
@@ -53,9 +52,8 @@ class Spending:
         path: Path,
         plan: RunPlan,
         name: str,
-        problem: Any,
         key: bytes,
-        dataset: str | None,
+        dataset: str,
         *,
         rehearsal: bool = False,
         closes: Contract | None = None,
@@ -72,7 +70,7 @@ class Spending:
         # A state that was lost and begun anew has another key, and is another run.
         state = hashlib.sha256(b"run" + key).hexdigest()[:8]
         self.run = ledger_run(self._contract, state, self._part)
-        self._problem, self._dataset = problem, dataset
+        self.dataset = dataset
         self.anew = ""  # why this state must not send anything as from the run's beginning
         self._closed = False
 
@@ -84,7 +82,6 @@ class Spending:
 
     def __enter__(self) -> Spending:
         store = self._store = LedgerStore(self._path)
-        self.dataset = self._dataset or store.fingerprint([data_digest(self._problem).encode()])
         known = {run["run"]: run["open"] for run in store.runs()}
         self.anew = "" if self._rehearsal else self._begun_before(known)
         if self.anew and self._plan.contract.absence.policy != "continue":
@@ -94,8 +91,8 @@ class Spending:
         if not self._closed:
             adjacency = self._plan.contract.privacy.adjacency
             title = f"{self._plan.contract.title} ({self._name})"
-            events = self._plan.events(self._name)
-            store.open_run(self.run, self.dataset, title, adjacency, events)
+            events = self._plan.reservation(self._name)
+            store.open_run(self.run, self.dataset, title, adjacency, events, self._plan.unit)
         return self
 
     def _begun_before(self, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ then on what any of them spent counts for all of them, and each one's budget hol
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.errors import PrivacyError
+from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.fingerprints import Marks
+from tacenda.privacy.lasting.units import Unit, largest
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def join(file: LedgerFile, one: str, other: str) -> bool:
             "keep to one relation for these records."
         )
     file.append("join", one, key=other)
+    check_units(file, one)
     return True
 
 
@@ -79,20 +83,50 @@ def relations_of(file: LedgerFile, names: Iterable[str]) -> list[str]:
     ]
 
 
-def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) -> Account:
-    """The account of these records, noted for the next time; inside a transaction.
+def units_of(file: LedgerFile, names: Iterable[str]) -> list[Unit]:
+    """The units of the runs of these accounts."""
+    listed = list(names)
+    marks = ", ".join("?" * len(listed))
+    query = f"SELECT DISTINCT records, members FROM runs WHERE dataset IN ({marks})"
+    return [Unit(records, members) for records, members in file.all(query, *listed)]
 
-    former: the name that earlier versions gave to an account without one; it is kept where a ledger
-    has it.
-    """
+
+def unit_of(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> Unit:
+    """Whom an account is about: the largest unit of its budgets and runs, and of `more`."""
+    names = joined(file, dataset)
+    bodies = filter(None, (budget_of(file, name) for name in names))
+    budgets = [Unit(body["records"], body["members"]) for body in bodies]
+    return largest([*budgets, *units_of(file, names), *more])
+
+
+def check_units(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> None:
+    """Refuse a unit (the account's, with `more`) for which some of its runs cannot be counted."""
+    names, unit = joined(file, dataset), unit_of(file, dataset, more)
+    marks = ", ".join("?" * len(names))
+    query = (
+        "SELECT DISTINCT event FROM tally JOIN runs USING (run) WHERE records IS NULL "
+        f"AND dataset IN ({marks})"
+    )
+    for (text,) in file.all(query, *names):
+        unit.counts(Unit(), [(event_from_dict(json.loads(text)), 1)])
+
+
+def budget_of(file: LedgerFile, name: str) -> dict[str, Any] | None:
+    """The fields of the budget that was set last for one account, whatever it is joined with."""
+    row = file.one(
+        "SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1", name
+    )
+    return None if row is None else dict(json.loads(row[0]))
+
+
+def account_of(file: LedgerFile, marks: Marks, name: str | None) -> Account:
+    """The account of these records, noted for the next time; inside a transaction."""
     known = [
         r[0]
         for r in file.all(
             "SELECT dataset FROM rows WHERE kind='records' AND key=? ORDER BY seq", marks.digest
         )
     ]
-    if file.one("SELECT 1 FROM runs WHERE dataset=? LIMIT 1", former) is not None:
-        known.append(former)
     near = [] if known else overlapping(file, marks)
     found = (
         _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
@@ -101,6 +135,7 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None, former: str) ->
     return found
 
 
+UNNAMED = "records-"  # before the name of an account that nobody has named
 HELD_OUT = "/held-out"  # behind the name of the account of those that are trained on
 BOUNDS = "bounds-"  # before the name of a run that reads all records, held out or not
 
@@ -189,9 +224,11 @@ def _named(file: LedgerFile, name: str, known: list[str], near: list[Near]) -> A
 
 def _unnamed(file: LedgerFile, marks: Marks, known: list[str], near: list[Near]) -> Account:
     if known:
+        require_name(file, known[0])
         return Account(known[0])
     if near:
         first = near[0]
+        require_name(file, first.name)
         others = [n.name for n in near[1:] if join(file, first.name, n.name)]
         also = f" (which now adds up with {', '.join(map(repr, others))})" if others else ""
         return Account(
@@ -202,23 +239,28 @@ def _unnamed(file: LedgerFile, marks: Marks, known: list[str], near: list[Near])
                 "If these are other people's records, pass a name of their own: dataset=...",
             ),
         )
-    waiting = _budgets_without_records(file)
-    if waiting:
+    require_name(file)
+    return Account(f"{UNNAMED}{marks.digest[:16]}")
+
+
+def require_name(file: LedgerFile, found: str | None = None) -> None:
+    """Refuse records without a name, where the ledger holds a budget: they may be the same
+    people's, written in another way. found: the account that they have; one that was named, or has
+    a budget, is enough."""
+    if found is not None:
+        whole = found.removesuffix(HELD_OUT)
+        held = [budget_of(file, one) for name in (found, whole) for one in joined(file, name)]
+        if not found.startswith(UNNAMED) or any(held):
+            return
+    rows = file.all("SELECT DISTINCT dataset FROM rows WHERE kind='budget' ORDER BY dataset")
+    names = [name for (name,) in rows if not name.endswith(HELD_OUT)]
+    if names:
         raise PrivacyError(
-            f"the ledger holds a budget for {', '.join(map(repr, waiting))} and has not seen its "
-            f"records yet; these may be they. Pass dataset={waiting[0]!r}, "
-            "or another name if they are other people's: it is remembered with the records."
+            f"the ledger holds a budget for {', '.join(map(repr, names))}, and these records have "
+            "no name; they may be the same people's in another form. Name their account: "
+            f"dataset={names[0]!r} (in the shell --dataset {names[0]}), or another name if they "
+            "are other people's. It is remembered with the records."
         )
-    return Account(f"records-{marks.digest[:16]}")
-
-
-def _budgets_without_records(file: LedgerFile) -> list[str]:
-    rows = file.all(
-        "SELECT DISTINCT dataset FROM rows WHERE kind='budget' AND dataset NOT IN (SELECT dataset "
-        "FROM rows WHERE kind='records') "
-        "ORDER BY dataset"
-    )
-    return [row[0] for row in rows]
 
 
 def overlapping(file: LedgerFile, marks: Marks) -> list[Near]:
@@ -255,8 +297,6 @@ def read_sketch(blob: Any) -> NDArray[np.uint64]:
 
 def sketch_fault(file: LedgerFile, rows: Iterable[dict[str, Any]]) -> str:
     """In words, where the kept sketches are not those of the rows; empty where they are."""
-    import json
-
     noted = {
         (r["dataset"], r["key"]): json.loads(r["body"])["sketch"]
         for r in rows

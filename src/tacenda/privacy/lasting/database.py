@@ -21,7 +21,7 @@ from tacenda.formats.text import canonical_json
 from tacenda.privacy.lasting.chain import FIELDS, genesis, seal
 from tacenda.privacy.lasting.files import close_to_others, make_private
 
-VERSION, OLDER = "3", ("1", "2")  # of the file; older ones are read and brought up to date
+VERSION = "4"  # of the file
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -36,7 +36,8 @@ CREATE INDEX IF NOT EXISTS budgets ON rows (dataset, seq) WHERE kind = 'budget';
 CREATE TABLE IF NOT EXISTS head (
     one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS runs (
-    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, adjacency TEXT NOT NULL, open INTEGER NOT NULL);
+    run TEXT PRIMARY KEY, dataset TEXT NOT NULL, adjacency TEXT NOT NULL, open INTEGER NOT NULL,
+    records INTEGER, members INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tally (
     run TEXT NOT NULL, event TEXT NOT NULL, reserved INTEGER NOT NULL, charged INTEGER NOT NULL,
     PRIMARY KEY (run, event));
@@ -205,10 +206,7 @@ class LedgerFile:
         known = db.execute(
             f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ({names})"
         ).fetchone()
-        old = known[0] == 5 and db.execute(
-            "SELECT value FROM meta WHERE name = 'version'"
-        ).fetchone() in [(name,) for name in OLDER]
-        if known[0] < 5 or old:
+        if known[0] == 0:
             with self._transaction("BEGIN IMMEDIATE"):
                 for statement in SCHEMA.split(";\n"):
                     if statement.strip():
@@ -216,11 +214,6 @@ class LedgerFile:
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
                 db.execute(
                     "INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_hex(32),)
-                )
-                marks = ", ".join("?" * len(OLDER))
-                db.execute(
-                    f"UPDATE meta SET value = ? WHERE name = 'version' AND value IN ({marks})",
-                    (VERSION, *OLDER),
                 )
         version = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
         if version is None or version[0] != VERSION:

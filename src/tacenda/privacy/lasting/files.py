@@ -1,18 +1,15 @@
 """Where a ledger may live, and how a data set is named in it:
-file system check, salted fingerprint."""
+file system check."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import stat
 import threading
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 
-from tacenda.errors import InputError, LedgerWarning, StateError
+from tacenda.errors import LedgerWarning, StateError
 
 # File systems shared between machines:
 # SQLite's write-ahead log needs memory shared by all users of the file.
@@ -42,26 +39,6 @@ REMOTE_FUSE = {
     "davfs",
 }
 MOUNTS = Path("/proc/self/mountinfo")
-
-Chunk = bytes | bytearray | memoryview
-
-
-def fingerprint(chunks: Iterable[Chunk], salt: bytes) -> str:
-    """HMAC-SHA256 of the concatenated chunks under the ledger's salt, in hex.
-
-    The salt keeps outsiders from confirming a guess of the data by its hash. It names exactly these
-    bytes: a data set with one record changed has another name, so who keeps several versions must
-    say that they share one budget.
-    """
-    if len(salt) < 16:
-        raise InputError(
-            f"salt must be at least 16 bytes, not {len(salt)}; "
-            "use the ledger's own (LedgerStore.fingerprint)."
-        )
-    digest = hmac.new(salt, digestmod=hashlib.sha256)
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def check_place(path: Path) -> None:

@@ -37,6 +37,8 @@ from tacenda.privacy.lasting.accounts import (
     Account,
     Near,
     account_of,
+    budget_of,
+    check_units,
     held_out_of,
     join,
     join_sides,
@@ -44,14 +46,18 @@ from tacenda.privacy.lasting.accounts import (
     overlapping,
     reads_all,
     relations_of,
+    require_name,
     sketch_fault,
+    unit_of,
+    units_of,
 )
 from tacenda.privacy.lasting.chain import Verification, genesis, verify_chain
 from tacenda.privacy.lasting.database import LedgerFile
-from tacenda.privacy.lasting.files import Chunk, check_place, fingerprint
+from tacenda.privacy.lasting.files import check_place
 from tacenda.privacy.lasting.fingerprints import Marks, marks_of
 from tacenda.privacy.lasting.stretches import charges_of, stretched
 from tacenda.privacy.lasting.tables import replayed, stored
+from tacenda.privacy.lasting.units import Unit, for_unit
 from tacenda.words import against
 
 ROUNDING = 1e-9
@@ -65,6 +71,13 @@ class Budget:
     epsilon: float
     delta: float
     adjacency: str
+    records: int | None = None  # with `members` the unit: see `units.Unit`
+    members: int = 1
+
+    @property
+    def unit(self) -> Unit:
+        """Whom the budget is about, at least."""
+        return Unit(self.records, self.members)
 
     def allows(self, events: Events) -> bool:
         """Whether the composition of `events` fits;
@@ -77,8 +90,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one data set has lost: `events` charged, `reserved` still outstanding,
-    and the curves of both."""
+    """What the unit of one data set has lost: `events` charged, `reserved` still outstanding, and
+    the curves of both."""
 
     dataset: str
     events: list[tuple[Event, int]]
@@ -87,6 +100,7 @@ class Spent:
     adjacency: str
 
     names: tuple[str, ...] = ()  # of all accounts that add up here, this one first
+    unit: Unit = Unit()  # whose loss it is
 
     @property
     def coalition(self) -> int | None:
@@ -121,26 +135,27 @@ class LedgerStore:
 
     # -- data sets and budgets
 
-    def account(
-        self, rows: Any, labels: Any, dataset: str | None = None, former: str = ""
-    ) -> Account:
+    def account(self, rows: Any, labels: Any, dataset: str | None = None) -> Account:
         """The account of these records, remembered: by name if one is given,
         else by the records themselves (`store_accounts`)."""
-        return self.account_of_marks(marks_of(rows, labels, self.salt), dataset, former)
+        return self.account_of_marks(marks_of(rows, labels, self.salt), dataset)
 
     @property
     def salt(self) -> bytes:
         """The key under which this ledger hashes records; for its owner's processes only."""
         return self._file.salt
 
-    def account_of_marks(
-        self, marks: Marks, dataset: str | None = None, former: str = ""
-    ) -> Account:
+    def account_of_marks(self, marks: Marks, dataset: str | None = None) -> Account:
         """`account` by the marks of the records, made under this ledger's salt."""
         if dataset is not None:
             _name("dataset", dataset)
         with self._file.writing():
-            return account_of(self._file, marks, dataset, former)
+            return account_of(self._file, marks, dataset)
+
+    def require_name(self, found: str | None = None) -> None:
+        """Refuse records without a name, where the ledger holds a budget. found: the account that
+        they have; one that was named, or has a budget, is enough."""
+        require_name(self._file, found)
 
     def overlapping(self, rows: Any, labels: Any) -> tuple[str, list[Near]]:
         """(digest of these records, accounts that share many of them, the nearest first); nothing
@@ -166,11 +181,6 @@ class LedgerStore:
         """Whether a run of this account read all records, those held out too."""
         return reads_all(self._file, dataset)
 
-    def fingerprint(self, chunks: Iterable[Chunk]) -> str:
-        """The name of a data set in this ledger:
-        a hash of its bytes under the ledger's own salt."""
-        return fingerprint(chunks, self._file.salt)
-
     def secret(self, purpose: str) -> bytes:
         """A key of this ledger's own for one purpose, the same at every call."""
         return bytes.fromhex(self._file.keyed(f"secret: {purpose}".encode()))
@@ -186,14 +196,33 @@ class LedgerStore:
             return held_out_of(self._file, dataset, seen, kept, apart)
 
     def set_budget(
-        self, dataset: str, epsilon: float, delta: float, adjacency: str = "replace-one"
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        adjacency: str = "replace-one",
+        unit: Unit = Unit(),  # noqa: B008
     ) -> None:
-        """The budget of `dataset` from now on; what was spent before counts against it."""
-        budget = Budget(positive("epsilon", epsilon), _delta(delta), relations.check(adjacency))
+        """The budget of `dataset` from now on, for this unit or a larger one that a run names; what
+        was spent before counts against it."""
+        budget = Budget(
+            positive("epsilon", epsilon),
+            _delta(delta),
+            relations.check(adjacency),
+            unit.records,
+            unit.members,
+        )
         _name("dataset", dataset)
         with self._file.writing():
             self._check_relation(dataset, budget.adjacency)
             self._file.append("budget", dataset, body=vars(budget))
+            check_units(self._file, dataset)
+
+    def copy_budget(self, dataset: str, other: str) -> None:
+        """Give `other` the budget that `dataset` has."""
+        known = self.budget(dataset)
+        assert known is not None
+        self.set_budget(other, known.epsilon, known.delta, known.adjacency, known.unit)
 
     def budget(self, dataset: str) -> Budget | None:
         """The budget in force, or None where none was set:
@@ -204,12 +233,9 @@ class LedgerStore:
         """The budgets of this account and of those that add up with it, its own first."""
         found = {}
         for name in joined(self._file, dataset):
-            row = self._file.one(
-                "SELECT body FROM rows WHERE kind='budget' AND dataset=? ORDER BY seq DESC LIMIT 1",
-                name,
-            )
-            if row:
-                found[name] = Budget(**json.loads(row[0]))
+            body = budget_of(self._file, name)
+            if body is not None:
+                found[name] = Budget(**body)
         return found
 
     def datasets(self) -> list[str]:
@@ -227,21 +253,24 @@ class LedgerStore:
         description: str = "",
         adjacency: str | None = None,
         reserve: Events | None = None,
+        unit: Unit = Unit(),  # noqa: B008
     ) -> bool:
         """Begin a run, or go on with one that is still open (after a crash); True if it is new.
 
-        reserve: what the run will release, set aside in the same step: a run that the budget
-        refuses (BudgetError) leaves no row.
+        reserve: what one node of the run will release, set aside in the same step: a run that the
+        budget refuses (BudgetError) leaves no row. unit: whose loss that is.
         """
         _name("run_id", run_id)
         _name("dataset", dataset)
         with self._file.writing():
-            new = self._begin(run_id, dataset, description, adjacency)
+            new = self._begin(run_id, dataset, description, adjacency, unit)
             if reserve is not None:
                 self._reserve(run_id, reserve, "")
             return new
 
-    def _begin(self, run_id: str, dataset: str, description: str, adjacency: str | None) -> bool:
+    def _begin(
+        self, run_id: str, dataset: str, description: str, adjacency: str | None, unit: Unit
+    ) -> bool:
         known = self._run(run_id)
         if known is not None:
             if known["dataset"] not in joined(self._file, dataset):
@@ -255,10 +284,21 @@ class LedgerStore:
             return False
         relation = relations.check(adjacency or self._relation(dataset))
         self._check_relation(dataset, relation)
+        check_units(self._file, dataset, [unit])
         self._file.append(
-            "open", dataset, run_id, body={"description": description, "adjacency": relation}
+            "open",
+            dataset,
+            run_id,
+            body={"description": description, "adjacency": relation, **vars(unit)},
         )
-        self._file.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", run_id, dataset, relation)
+        self._file.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, 1, ?, ?)",
+            run_id,
+            dataset,
+            relation,
+            unit.records,
+            unit.members,
+        )
         if run_id.startswith(BOUNDS):
             join_sides(self._file, dataset)
         return True
@@ -287,7 +327,7 @@ class LedgerStore:
                 f"run {run_id!r} holds another reservation under key {key!r}; "
                 "use a new key for more."
             )
-        self._check_budget(run["dataset"], wanted, f"the reservation of run {run_id!r}")
+        self._check_budget(run, wanted, f"the reservation of run {run_id!r}")
         self._append_reserve(run_id, run["dataset"], wanted, key)
         return True
 
@@ -319,7 +359,7 @@ class LedgerStore:
                 raise StateError(
                     f"run {run_id!r} was closed and can release nothing more; open a new run."
                 )
-            self._check_uncovered(run_id, run["dataset"], [event for _, event in fresh])
+            self._check_uncovered(run_id, run, [event for _, event in fresh])
             texts = [(key, canonical_json(event.to_dict())) for key, event in fresh]
             lines, alone = stretched(texts)
             if lines:
@@ -347,7 +387,13 @@ class LedgerStore:
             return self._close_as_spent(run_id)
 
     def book_spent(
-        self, run_id: str, dataset: str, description: str, adjacency: str, events: Events
+        self,
+        run_id: str,
+        dataset: str,
+        description: str,
+        adjacency: str,
+        events: Events,
+        unit: Unit = Unit(),  # noqa: B008
     ) -> bool:
         """Book a whole run that has happened elsewhere, whatever the budget says: it refuses what
         comes after. False if the ledger has the run already."""
@@ -356,7 +402,7 @@ class LedgerStore:
         with self._file.writing():
             if self._run(run_id) is not None:
                 return False
-            self._begin(run_id, dataset, description, adjacency)
+            self._begin(run_id, dataset, description, adjacency, unit)
             self._append_reserve(run_id, dataset, merged(events), "")
             self._close_as_spent(run_id)
             return True
@@ -379,18 +425,23 @@ class LedgerStore:
         owner's alone; runs may go on meanwhile."""
         self._file.copy_to(Path(path))
 
-    def spent(self, dataset: str, adjacency: str | None = None) -> Spent:
-        """Everything charged and reserved on `dataset`, and its curves."""
+    def spent(
+        self, dataset: str, adjacency: str | None = None, more: Sequence[tuple[Unit, Events]] = ()
+    ) -> Spent:
+        """Everything charged and reserved on `dataset`, and its curves; with `more`, as if runs of
+        these units had reserved that too."""
         with self._file.reading():
             relation = relations.check(adjacency or self._relation(dataset))
             names = tuple(joined(self._file, dataset))
+            unit = unit_of(self._file, dataset, (own for own, _ in more))
             return Spent(
                 dataset,
-                self._charged(dataset),
-                self._held(dataset),
+                merged(for_unit(unit, self._charged(dataset))),
+                merged(for_unit(unit, [*self._held(dataset), *more])),
                 self.budget(dataset),
                 relation,
                 names,
+                unit,
             )
 
     def runs(self, dataset: str | None = None) -> list[dict[str, Any]]:
@@ -447,8 +498,10 @@ class LedgerStore:
     # -- inside a transaction
 
     def _run(self, run_id: str) -> dict[str, Any] | None:
-        row = self._file.one("SELECT dataset, open FROM runs WHERE run=?", run_id)
-        return {"dataset": row[0], "open": bool(row[1])} if row else None
+        row = self._file.one("SELECT dataset, open, records, members FROM runs WHERE run=?", run_id)
+        return (
+            {"dataset": row[0], "open": bool(row[1]), "unit": Unit(row[2], row[3])} if row else None
+        )
 
     def _open_run(self, run_id: str) -> dict[str, Any]:
         run = self._run(run_id)
@@ -496,23 +549,26 @@ class LedgerStore:
         )
         return _events(rows)
 
-    def _charged(self, dataset: str) -> list[tuple[Event, int]]:
+    def _charged(self, dataset: str) -> list[tuple[Unit, Events]]:
         return self._sums("sum(charged)", "charged > 0", dataset)
 
-    def _held(self, dataset: str) -> list[tuple[Event, int]]:
+    def _held(self, dataset: str) -> list[tuple[Unit, Events]]:
         """Reserved by runs that are still open (also dead ones: nobody knows)
         and not charged yet."""
         return self._sums("sum(reserved - charged)", "open=1 AND reserved > charged", dataset)
 
-    def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Event, int]]:
-        """Per event, over this account and all that add up with it."""
+    def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Unit, Events]]:
+        """Per unit and event, over this account and all that add up with it."""
         names = joined(self._file, dataset)
         marks = ", ".join("?" * len(names))
         query = (
             f"SELECT event, {what} FROM tally JOIN runs USING (run) WHERE dataset IN ({marks}) "
-            f"AND {where} GROUP BY event"
+            f"AND {where} AND records IS ? AND members = ? GROUP BY event"
         )
-        return _events(self._file.all(query, *names))
+        return [
+            (unit, _events(self._file.all(query, *names, unit.records, unit.members)))
+            for unit in units_of(self._file, names)
+        ]
 
     def _fresh(
         self, run_id: str, charges: Iterable[tuple[Index, Event]]
@@ -543,26 +599,27 @@ class LedgerStore:
                 fresh[key] = event
         return list(fresh.items())
 
-    def _check_uncovered(self, run_id: str, dataset: str, events: list[Event]) -> None:
+    def _check_uncovered(self, run_id: str, run: dict[str, Any], events: list[Event]) -> None:
         held = dict(self._outstanding(run_id))
         beyond = [
             (e, count - held.get(e, 0)) for e, count in _counted(events) if count > held.get(e, 0)
         ]
         if beyond:
-            self._check_budget(
-                dataset, beyond, f"a release of run {run_id!r} that it had not reserved"
-            )
+            self._check_budget(run, beyond, f"a release of run {run_id!r} that it had not reserved")
 
-    def _check_budget(self, dataset: str, more: Events, what: str) -> None:
-        before = [*self._charged(dataset), *self._held(dataset)]
+    def _check_budget(self, run: dict[str, Any], more: Events, what: str) -> None:
+        dataset, unit = run["dataset"], unit_of(self._file, run["dataset"])
+        before = for_unit(unit, [*self._charged(dataset), *self._held(dataset)])
+        events = [*before, *unit.counts(run["unit"], more)]
         for name, budget in self._budgets(dataset).items():
-            if budget.allows([*before, *more]):
+            if budget.allows(events):
                 continue
-            after = judge([*before, *more], budget.adjacency)
+            after = judge(events, budget.adjacency)
             spent = judge(before, budget.adjacency).epsilon(budget.delta)
+            whom = "" if unit.size == 1 else f", for {unit}"
             raise BudgetError(
                 f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
-                f"{budget.delta:g} ({budget.adjacency}); {spent:.4g} is spent or reserved, "
+                f"{budget.delta:g} ({budget.adjacency}{whom}); {spent:.4g} is spent or reserved, "
                 f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
                 f"against {against(after.coalition)}. Nothing was charged: "
                 "use more noise or fewer releases, close runs that are over, or raise the budget."

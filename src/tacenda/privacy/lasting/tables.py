@@ -13,9 +13,10 @@ from tacenda.privacy.lasting.database import LedgerFile, body_of
 
 @dataclass
 class Tables:
-    """runs: run -> (data set, adjacency, open); tally: (run, event) -> (reserved, charged)."""
+    """runs: run -> (data set, adjacency, open, and the unit's two numbers); tally: (run, event) ->
+    (reserved, charged)."""
 
-    runs: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    runs: dict[str, tuple[str, str, int, int | None, int]] = field(default_factory=dict)
     tally: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
     def add(self, run: str, event: str, reserved: int, charged: int) -> None:
@@ -40,16 +41,21 @@ class Tables:
         return ""
 
 
+_RUNS = "SELECT run, dataset, adjacency, open, records, members FROM runs"
+
+
 def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
     """The tables as the rows make them."""
     tables = Tables()
     for row in rows:
         run = row["run"]
         if row["kind"] == "open":
-            tables.runs[run] = (row["dataset"], body_of(row)["adjacency"], 1)
+            body = body_of(row)
+            unit = (body["records"], body["members"])
+            tables.runs[run] = (row["dataset"], body["adjacency"], 1, *unit)
         elif row["kind"] == "close":
-            dataset, relation, _ = tables.runs.get(run, ("", "", 0))
-            tables.runs[run] = (dataset, relation, 0)
+            dataset, relation, _, records, members = tables.runs.get(run, ("", "", 0, None, 1))
+            tables.runs[run] = (dataset, relation, 0, records, members)
         elif row["kind"] == "reserve":
             for event, count in body_of(row):
                 tables.add(run, canonical_json(event), count, 0)
@@ -63,10 +69,7 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
 
 def stored(file: LedgerFile) -> Tables:
     """The tables as they stand in the file."""
-    runs = {
-        run: (data, relation, is_open)
-        for run, data, relation, is_open in file.all("SELECT * FROM runs")
-    }
+    runs = {row[0]: (row[1], row[2], row[3], row[4], row[5]) for row in file.all(_RUNS)}
     tally = {
         (run, event): (held, made) for run, event, held, made in file.all("SELECT * FROM tally")
     }

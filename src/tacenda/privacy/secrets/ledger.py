@@ -108,8 +108,15 @@ class Charge:
 
     def worst(self) -> events.Event:
         """An event that costs at least as much as any node's: each parameter at its worst."""
-        values = {k: (v.max() if _WORSE[k] > 0 else v.min()) for k, v in self.entries.items()}
-        return Charge(self.kind, {k: np.array([v]) for k, v in values.items()}).event(0)
+        return self.at_worst().event(0)
+
+    def at_worst(self) -> Charge:
+        """The same for each node at the worst node's parameters."""
+        values = {
+            k: np.full_like(v, v.max() if _WORSE[k] > 0 else v.min())
+            for k, v in self.entries.items()
+        }
+        return Charge(self.kind, values, self.nodes)
 
     def rows(self, chosen: Array) -> Charge:
         """The same charge for some of the nodes."""
@@ -177,6 +184,10 @@ class Charges:
         """The `nodes` that all charges share; None where they differ, or have none."""
         found = {id(charge.nodes): charge.nodes for charge, _ in self._items}
         return next(iter(found.values())) if len(found) == 1 else None
+
+    def at_worst(self) -> Charges:
+        """Each charge at its worst node's parameters, for all nodes."""
+        return Charges((charge.at_worst(), count) for charge, count in self._items)
 
     def events(self, row: int) -> list[tuple[events.Event, int]]:
         """(event, count) of one node, equal ones joined."""

@@ -20,7 +20,7 @@ KEY, NEW = bytes(32), b"another state".ljust(32)
 
 
 def begun(folder: Path, plan: Any = PLAN, name: str = "m0", key: bytes = KEY, **more: Any) -> str:
-    with Spending(folder / "ledger", plan, name, None, key, "ours", **more) as spending:
+    with Spending(folder / "ledger", plan, name, key, "ours", **more) as spending:
         assert spending.mark == folder / "marks" / f"{spending.run}.mark"
         return spending.anew
 
@@ -43,7 +43,7 @@ def test_other_contracts_members_and_rehearsals_are_other_runs(tmp_path: Path) -
 
 def test_a_run_that_never_reserved_anything_has_not_begun(tmp_path: Path) -> None:
     with LedgerStore(tmp_path / "ledger") as store:
-        spending = Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours")
+        spending = Spending(tmp_path / "ledger", PLAN, "m0", KEY, "ours")
         store.open_run(spending.run, "ours", "stopped between two steps", "replace-one")
         assert not store.holds(spending.run)
     assert begun(tmp_path, key=NEW) == ""
@@ -63,10 +63,10 @@ def test_a_closed_run_releases_nothing_more(tmp_path: Path) -> None:
     """Who left a run and puts a copy of the state back would spend what the ledger has freed."""
     events = [event.to_dict() for event, count in PLAN.events("m0") for _ in range(count)]
     charges = [((0, k, 0), event) for k, event in enumerate(events, 1)]
-    with Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours") as spending:
+    with Spending(tmp_path / "ledger", PLAN, "m0", KEY, "ours") as spending:
         spending.require_open()
         spending.settle(charges[:1], final=True)
-    with Spending(tmp_path / "ledger", PLAN, "m0", None, KEY, "ours") as copy:
+    with Spending(tmp_path / "ledger", PLAN, "m0", KEY, "ours") as copy:
         with pytest.raises(StateError, match="nothing more is released from it"):
             copy.require_open()
         copy.settle(charges[:1], final=True)  # nothing new: a finished run may start again
@@ -83,7 +83,7 @@ def test_the_closing_run_is_a_run_of_its_own(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
 
     def booked(plan: Any, key: bytes = KEY, closes: Any = contract) -> Spending:
-        return Spending(ledger, plan, "m0", None, key, "held-out", closes=closes)
+        return Spending(ledger, plan, "m0", key, "held-out", closes=closes)
 
     runs = [booked(training, closes=None), booked(closing), booked(smaller)]
     assert len({one.run for one in runs}) == 3

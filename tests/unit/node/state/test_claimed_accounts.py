@@ -18,7 +18,9 @@ from tacenda.privacy.accounting.events import CorrelatedGaussian, Gaussian
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
 
-TERMS = SimpleNamespace(epsilon=2.0, delta=1e-4, adjacency="add-remove")
+TERMS = SimpleNamespace(
+    epsilon=2.0, delta=1e-4, adjacency="add-remove", records_per_person=None, person=(1, 1)
+)
 
 
 def records(seed: int = 0, kind: Any = float) -> Any:

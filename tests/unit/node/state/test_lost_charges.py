@@ -15,7 +15,6 @@ import pytest
 
 from node_stage import small_contract
 from tacenda.errors import BudgetError, StateError
-from tacenda.node.member_records import problem_of
 from tacenda.node.run_plan import make_plan
 from tacenda.node.state.charges import NodeLedger
 from tacenda.node.state.database import FILE, NodeState
@@ -352,10 +351,7 @@ def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
     """The lasting ledger after an emptied table: the whole reservation counts,
     not what is left in the state."""
     contract = small_contract(2, ROUNDS, graph="path")
-    plan, rng = make_plan(contract), np.random.default_rng(0)
-    problem = problem_of(
-        contract, 60, rng.uniform(-0.4, 0.4, size=(60, 4)), rng.integers(2, size=60)
-    )
+    plan = make_plan(contract)
     events = [event.to_dict() for event, count in plan.events("m0") for _ in range(count)]
     path, home = tmp_path / "elsewhere" / "ledger.sqlite", tmp_path / "state"
     path.parent.mkdir()
@@ -363,7 +359,7 @@ def test_a_lost_run_stays_spent_in_full(tmp_path: Path) -> None:
     def start() -> tuple[NodeState, Spending]:
         state = NodeState(home)
         key = state.bind(contract.run_id(), "m0", "digest")
-        return state, Spending(path, plan, "m0", problem, key, "ours")
+        return state, Spending(path, plan, "m0", key, "ours")
 
     state, spending = start()
     with spending:
