@@ -102,7 +102,7 @@ def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(
         for row in text[1:]
     ]
     other.stage.data["m0"].write_text("\n".join([text[0], *changed]) + "\n")
-    with pytest.raises(PrivacyError, match="the records of 'records-.*--dataset"):
+    with pytest.raises(PrivacyError, match="holds a budget for 'records-.*--dataset"):
         other.here("m0")
     with LedgerStore(first.ledgers / "m0.sqlite") as store:
         name = next(n for n in store.datasets() if store.budget(n) is not None)

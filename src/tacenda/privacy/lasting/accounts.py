@@ -258,8 +258,8 @@ def require_name(file: LedgerFile, found: str | None = None) -> None:
         raise PrivacyError(
             f"the ledger holds a budget for {', '.join(map(repr, names))}, and these records have "
             "no name; they may be the same people's in another form. Name their account: "
-            f"dataset={names[0]!r} (in the shell --dataset {names[0]}), or another name if they "
-            "are other people's. It is remembered with the records."
+            f"dataset={names[0]!r} (in the shell --dataset, in a run file run.ledger_dataset), or "
+            "another name if they are other people's. It is remembered with the records."
         )
 
 
