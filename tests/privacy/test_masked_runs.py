@@ -12,12 +12,13 @@ import pytest
 
 import tacenda as tc
 from masked_stage import Veiled, problem_of
-from tacenda.errors import UnsupportedError
+from tacenda.errors import NetworkError, UnsupportedError
 from tacenda.privacy.accounting import discrete_sums
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.secrets.door import Door
 from tacenda.problem.facts import Facts
-from tacenda.runtime import budget
+from tacenda.runtime import block, budget
+from tacenda.runtime.network import Network
 from tacenda.runtime.simulate import GraphWarning
 from tacenda.runtime.spec import RunSpec
 
@@ -157,6 +158,83 @@ def test_honest_values_stay_within_the_reach_that_was_planned(
     tc.simulate(problem, tc.graph.ring(6), Veiled(), 3, tc.Privacy(50.0, 1e-5), seed=1)
     for total, sensitivity in seen:
         assert np.abs(total).max() <= (sensitivity * 50).sum() * 1.2
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_the_reach_of_honest_sums(
+    monkeypatch: pytest.MonkeyPatch, whitened: bool, adjacency: str
+) -> None:
+    """Records that all push the same way, as far as they can; unequal sizes. Each round's reach is
+    at least the sum that was made, and at most twice what unit gradients (moments) can add up to,
+    plus the tail, which is computed here from the noise that the plan states."""
+    sizes = [40, 50, 90, 200]
+    shards = [(np.tile([[1.0, 0.0]], (m, 1)), np.ones(m)) for m in sizes]
+    problem = tc.Problem(shards, loss="logistic", classes=(-1, 1), strength=0.0, public_sizes=sizes)
+    seen = []
+    honest = block.honest_reach
+
+    def noted(value: float, std: float, n: int, width: int) -> float:
+        seen.append((value, std, honest(value, std, n, width)))
+        return seen[-1][-1]
+
+    monkeypatch.setattr(block, "honest_reach", noted)
+    totals = []
+    total_of = Network.total
+
+    def total(self: Network, *given: Any) -> Any:
+        totals.append(total_of(self, *given))
+        return totals[-1]
+
+    monkeypatch.setattr(Network, "total", total)
+    privacy = tc.Privacy(50.0, 1e-5, adjacency=adjacency, coalition=1)
+    prepare = tc.Whitening(share=0.1) if whitened else None
+    tc.simulate(
+        problem, tc.graph.complete(4), tc.algorithms.TreeGD(), 5, privacy, seed=1, prepare=prepare
+    )
+    assert len(seen) == 5 + whitened
+    smallest, moved = min(sizes), 2.0 if adjacency == "replace-one" else 1.0
+    # A release is divided by the worst sensitivity, moved * bound / smallest; each of the 4 nodes'
+    # means is at most its bound. A declared size may be exceeded, by a factor of 2.
+    by_hand = 4 * smallest / moved
+    for k, (value, std, reach) in enumerate(seen):
+        first = whitened and k < 2  # the round of the moment has its reach
+        factor = math.sqrt(5 * 0.1 / 0.9) if first else 1.0
+        wide = math.sqrt(2) if first and adjacency == "replace-one" else 1.0
+        assert by_hand <= value <= 2 * by_hand * max(1.0, factor * wide) * (1 + 1e-9)
+        assert reach - value == pytest.approx(
+            math.sqrt(4) * std * math.sqrt(2 * math.log(2.0**101 * totals[k].shape[1]))
+        )
+
+
+def test_the_tail_is_exceeded_once_in_two_to_the_hundred() -> None:
+    from mpmath import erfc, log, mp, sqrt
+
+    mp.dps = 60
+    for n, std, width in ((1, 1.0, 1), (5, 3.0, 7), (400, 0.1, 500_500)):
+        tail = block.honest_reach(0.0, std, n, width)
+        chance = width * erfc(tail / (std * sqrt(2 * n)))
+        assert -110 < log(chance, 2) <= -100
+        assert block.honest_reach(2.5, std, n, width) == pytest.approx(tail + 2.5)
+
+
+@pytest.mark.parametrize("lie", ["a shift", "random"])
+def test_a_row_that_makes_the_sum_impossible_stops_the_round(
+    monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    honest = Door.release_masked
+
+    def release(self: Door, value: Any, turn: int, *place: Any) -> Any:
+        rows, unit = honest(self, value, turn, *place)
+        if turn == 4:
+            rows = rows.copy()
+            random = np.random.default_rng(1).integers(0, 2**64, rows.shape[1], np.uint64)
+            rows[2] += np.uint64(2**40) if lie == "a shift" else random
+        return rows, unit
+
+    monkeypatch.setattr(Door, "release_masked", release)
+    with pytest.raises(NetworkError, match="Round 4: .* a row or a mask of this sum is wrong"):
+        tc.simulate(problem_of(), DENSE, Veiled(), ROUNDS, tc.Privacy(1.0, 1e-5), seed=1)
 
 
 def test_a_graph_that_can_be_cut_says_so_and_pays() -> None:

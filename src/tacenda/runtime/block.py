@@ -4,12 +4,13 @@ It is the `Node` of `algorithms.base`."""
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Protocol
 
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.errors import UnsupportedError
+from tacenda.errors import NetworkError, UnsupportedError
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.problem.constants import Constants
@@ -18,6 +19,20 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.queries import Answers
 from tacenda.problem.statistics import Statistic
 from tacenda.runtime.transport import Tag
+
+
+class ImpossibleSum(NetworkError):
+    """The sum of all members' rows is one that honest members cannot have made."""
+
+
+def honest_reach(value: float, std: float, n_nodes: int, width: int) -> float:
+    """How far from 0 an entry of a sum of masked rows can be.
+
+    value: the largest sum of the nodes' values; std: of each node's noise. Honest members exceed it
+    in any of the `width` entries with a chance of at most 2^-100: a sum of discrete Gaussians has
+    no heavier tails than a Gaussian of its variance.
+    """
+    return value + math.sqrt(2 * (101 * math.log(2) + math.log(width)) * n_nodes) * std
 
 
 class Neighbours(Protocol):
@@ -73,14 +88,17 @@ class Block:
         rounds: int,
         noise_scale: Array | None,
         weights: Array | None,
+        reach: Array | None = None,
         dtype: Any = np.float64,
     ) -> None:
+        """reach (rounds,): see `NoisePlan.reach`."""
         self.facts: Facts = queries.facts
         self.n_nodes, self.rounds, self.turn = n_nodes, rounds, 0
         self.degree: Array = degree.astype(dtype)[:, None]
         self.is_hub: Array = is_hub.astype(dtype)[:, None]
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
+        self._reach = reach
         self.memo: dict[str, Any] = {}
         self._calls = [0]  # a list: a mapped block counts on
         self._mapped: tuple[Array, float, float | None, float | None] | None = None
@@ -169,7 +187,25 @@ class Block:
             return self.average(released.astype(self._dtype, copy=False))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
         total = self._neighbours.total(whole, (self.turn, self._places(2)))
+        self._check_possible(total, unit, weight)
         return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
+
+    def _check_possible(self, total: Array, unit: float, weight: float) -> None:
+        """Refuse a sum of masked rows, in steps of `unit`, that no honest members make."""
+        if self._reach is None:  # in a rehearsal, where nobody sends anything
+            return
+        value = float(self._reach[self.turn - 1])
+        std = float(self.noise_multiplier.max()) / math.sqrt(weight)
+        reach = honest_reach(value, std, self.n_nodes, total.shape[1]) / unit
+        largest = float(np.abs(total.astype(float)).max())
+        if largest > reach:
+            raise ImpossibleSum(
+                f"Round {self.turn}: the sum of all members' rows reaches {largest:.3g} steps, and "
+                f"that of honest members at most {reach:.3g}: a row or a mask of this sum is "
+                "wrong. Masks hide whose it is. Nothing was computed from it, and what was spent "
+                "stays charged. Compare the versions of the program at all members, then begin "
+                "again under a new contract with those whom you trust."
+            )
 
     def release_argmin(
         self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"

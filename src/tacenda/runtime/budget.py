@@ -258,7 +258,10 @@ def calibrate(spec: RunSpec) -> Calibration:
         plan, claimed, why = replace(plan, scale=scale), None, None
         if masked:
             sizes = facts.sizes[first] * np.bincount(kind)
-            plan = replace(plan, grid=masked_grid(plan, sites, topology.n, sizes))
+            grid = masked_grid(plan, sites, topology.n, sizes)
+            # Declared sizes may be exceeded: a member may hold up to twice as many records
+            most = sizes if facts.true_sizes else 2 * sizes
+            plan = replace(plan, grid=grid, reach=masked_reach(sites, spec.rounds, most))
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
     return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
 
@@ -305,7 +308,7 @@ def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float
     stds = [float(plan.noise_std(site)[0]) for site in masked]
     step = 2.0 ** math.floor(math.log2(math.sqrt(n) * min(stds) / GRID_STEPS))
     reach = max(
-        float(np.dot(np.asarray(site.sensitivity), records)) + TAIL * math.sqrt(n) * std
+        _largest_sum(site, records) + TAIL * math.sqrt(n) * std
         for site, std in zip(masked, stds, strict=True)
     )
     own = max(stds) / step
@@ -317,6 +320,23 @@ def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float
             "noise='independent'."
         )
     return step
+
+
+def _largest_sum(site: Site, records: Array) -> float:
+    return float(np.dot(np.asarray(site.sensitivity), records))
+
+
+def masked_reach(sites: Sites, rounds: int, records: Array) -> Array:
+    """(rounds,) how far the network's sum of masked values, without noise, can be from 0 in any
+    release of each round, in units of the release; `records` as for `masked_grid`."""
+    found = np.zeros(rounds)
+    # Equal releases are noted once: they go on until the round in which the next kind begins
+    ends = [site.turn for site, _ in sites[1:]] + [rounds]
+    for (site, _), end in zip(sites, ends, strict=True):
+        if site.noise == NoiseKind.MASKED:
+            some = found[site.turn - 1 : end]
+            np.maximum(some, _largest_sum(site, records), out=some)
+    return found
 
 
 def _given_scale(privacy: Privacy, sites: Sites, n: int) -> Array:

@@ -62,6 +62,7 @@ class Host:
             rounds=self.spec.rounds,
             noise_scale=None if plan is None else plan.scale,
             weights=None if plan is None else plan.weights,
+            reach=None if plan is None else plan.reach,
             dtype=self.spec.row_type,
         )
 

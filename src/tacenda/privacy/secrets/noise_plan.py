@@ -128,6 +128,12 @@ class NoisePlan(Protocol):
         """The step of whole numbers, in units of the release, where values are masked."""
         ...
 
+    @property
+    def reach(self) -> Array | None:
+        """(rounds,) the largest sum of all nodes' values in each round, in units of the release,
+        where values are masked."""
+        ...
+
     def weight(self, turn: int) -> float | Array: ...
     def noise_std(self, site: Site) -> Array: ...
     def laplace_rate(self, site: Site) -> Array: ...
@@ -143,7 +149,7 @@ class ScaledPlan:
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
-    values. most_curvature (b,): of objectives with Gaussian noise, where less was reserved than
+    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives with Gaussian noise, where less was reserved than
     they would take by themselves.
     """
 
@@ -152,6 +158,7 @@ class ScaledPlan:
     leverage: Array | None = None
     coalition: int = 0
     grid: float | None = None
+    reach: Array | None = None
     most_curvature: Array | None = None
 
     def weight(self, turn: int) -> float | Array:
