@@ -11,6 +11,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
+from tacenda.graph.tree import spanning_tree
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.run_plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda.node.state.charges import NodeLedger
@@ -329,6 +330,11 @@ class _Renamed:
     def __init__(self, exchange: Exchange, plan: RunPlan, topology: Topology) -> None:
         self._exchange = exchange
         self._to = [plan.contract.position(label) for label in topology.labels]
+        self._topology = topology
+
+    def from_root(self, tag: tuple[int, int]) -> None:
+        labels = self._topology.labels
+        self._exchange.from_root(tag, str(labels[spanning_tree(self._topology).root]))
 
     def exchange(
         self, tag: tuple[int, int], outgoing: dict[int, Array], awaited: Iterable[int]

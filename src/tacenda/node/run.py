@@ -156,7 +156,8 @@ def _run(
                 texts = closing.texts(amendments, model_digest(result.models[0]), absent)
                 session.handshake.closed_by = frozenset(text.hash() for text in texts)
             if not state.noted(ALL_FINISHED):
-                _take_leave(session, state, stop, closing is not None)
+                model = bytes.fromhex(model_digest(result.models[0]))
+                _take_leave(session, state, stop, model, closing is not None)
             # found while the last digests went round
             if caught.keys() - session.exchange.absent:
                 save_folder(options.state, result, contract, schema, identity, caught, allowed)
@@ -236,19 +237,23 @@ def _tell(options: NodeSettings, log: Any, notes: list[str]) -> None:
             print(note, file=sys.stderr, flush=True)
 
 
-def _take_leave(session: Session, state: NodeState, stop: Signals, evaluates: bool) -> None:
+def _take_leave(
+    session: Session, state: NodeState, stop: Signals, model: bytes, evaluates: bool
+) -> None:
     """Stay until no neighbour needs a message of the training any more, or as long as one may be
     away; where an evaluation follows, half as long, because others may be in it and wait."""
     contract = session.contract
     limit = contract.absence.limit_seconds
-    missing = session.take_leave(limit / 2 if evaluates else limit)
+    signed = model if session.plan.spec.one_model else None
+    missing = session.take_leave(limit / 2 if evaluates else limit, signed)
     state.note(ALL_FINISHED, not missing)
     if missing and evaluates:
         stop.check()
         # In the evaluation nobody could get the training's last rows from here any more
         if contract.absence.policy == "stop":
             links = session.endpoint.links
-            raise PeerAbsent(missing, limit / 2, [links[peer].reason for peer in missing])
+            reasons = [links[peer].reason for peer in missing if peer in links]
+            raise PeerAbsent(missing, limit / 2, reasons)
 
 
 def _serve(options: NodeSettings, stack: ExitStack, observer: Observer, log: Any) -> None:

@@ -19,7 +19,7 @@ from tacenda.node.policy import PolicyFile
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
 from tacenda.node.protocol.signed_rows import Witness
-from tacenda.node.protocol.wire import Membership, Progress, frame_limit
+from tacenda.node.protocol.wire import MOST_HEARD, Claim, Membership, Progress, frame_limit
 from tacenda.node.run_plan import RunPlan
 from tacenda.node.settings import NodeSettings
 from tacenda.node.state.database import NodeState
@@ -29,7 +29,7 @@ from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.relay import SCHEME
 from tacenda.node.transport.streams import Proxy, read_secret
 from tacenda.node.watchdog import LOOK_AROUND, Signals, Watchdog
-from tacenda.runtime.places import row_forms
+from tacenda.runtime.places import places_of
 
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
@@ -58,10 +58,10 @@ class Session:
         self.plan, self.name, self.state, self.log = plan, identity.name, state, log
         self.contract, self._stop = plan.contract, stop
         contract, name = self.contract, self.name
-        forms = row_forms(plan.spec)
+        forms, from_root = places_of(plan.spec)
         self.mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
         calls = frozenset(call for _, call in forms)
-        self.witness = Witness(contract, name, state, identity.signer(), log, calls)
+        self.witness = Witness(contract, name, state, identity.signer(), log, calls, from_root)
         self.handshake = Handshake(
             in_force,
             identity,
@@ -185,22 +185,57 @@ class Session:
             self.agreement.hear(peer, frame)
             self.mailbox.wake()
 
-    def take_leave(self, seconds: float) -> list[str]:
-        """A neighbour may still need the last message: stay until all have finished, or for so
-        long; who has not finished."""
-        end, said = time.monotonic() + seconds, False
+    def take_leave(self, seconds: float, model: bytes | None = None) -> list[str]:
+        """Stay until all have finished, or for so long; who has not finished.
+
+        A neighbour may still need the last message. model: the digest of this member's model, where
+        all members hold the same one: all sign it, and who has signed another one is caught.
+        """
+        end, said = time.monotonic() + seconds, 0.0
+        view, witness = self.exchange.view, self.witness
         links = [k for k in self.endpoint.links.values() if k.peer not in self.exchange.absent]
+        others = set(self.contract.names) - self.exchange.absent
+        if model is not None:
+            witness.sign_model(view, model)
         while True:
-            heard = self.witness.news()
+            heard, signed = witness.news(), witness.models(view)
             # The last digests go round while the members take leave of each other
-            if heard or not said:
-                self.endpoint.tell(Progress(self.handshake.done, self.handshake.view, True, heard))
-                said = True
+            if heard or time.monotonic() - said > LOOK_AROUND:
+                claims = list({claim.key + (claim.member,): claim for claim in heard}.values())
+                claims += [claim for claim in signed.values() if claim not in claims]
+                for first in range(0, max(1, len(claims)), MOST_HEARD):
+                    some = claims[first : first + MOST_HEARD]
+                    done = (self.handshake.done, self.handshake.view)
+                    self.endpoint.tell(Progress(*done, True, some))
+                said = time.monotonic()
             missing = [link.peer for link in links if not link.finished]
-            if not missing or time.monotonic() >= end or self._stop.asked:
+            if model is not None:
+                missing += sorted(others - signed.keys() - set(missing))
+            if not missing or witness.caught or time.monotonic() >= end or self._stop.asked:
+                if model is not None:
+                    self._compare_models(witness.models(view))
                 return missing
             self.display.waiting(missing)
             time.sleep(0.02)
+
+    def _compare_models(self, signed: dict[str, Claim]) -> None:
+        """Catch who has signed another model than most; where that is this member, say so."""
+        mine, alike = signed[self.name], dict[bytes, list[str]]()
+        for member, claim in signed.items():
+            alike.setdefault(claim.digest, []).append(member)
+        # Where the root has signed two totals, or a total was replaced, that explains it
+        if len(alike) == 1 or self.witness.caught:
+            return
+        most = max(alike.values(), key=len)
+        if len(most) > len(alike[mine.digest]):
+            raise StateError(
+                f"After the last round this member ({self.name}) holds another model than "
+                f"{', '.join(most)}, who hold the same one, from the same signed totals. Do not "
+                "use it: the program, a library or the memory here is faulty, or all of them lie."
+            )
+        for digest, members in alike.items():
+            for member in members if digest != mine.digest else ():
+                self.witness.differ(mine, signed[member])
 
     def stop(self) -> None:
         """Close all edges."""

@@ -19,7 +19,7 @@ from tacenda.problem.constants import RADIUS
 from tacenda.problem.radius import brought_within, is_within, largest_within
 from tacenda.rows import new_rows
 from tacenda.runtime.branches import Branches
-from tacenda.runtime.transport import Overlapping, Tag, Transport
+from tacenda.runtime.transport import Overlapping, Signing, Tag, Transport
 
 
 def placement(n: int, blocks: int | Any) -> list[Array]:
@@ -257,6 +257,8 @@ class Network:
                 rows[which] = got[other]
         add_up(tree.rest, rows)
         down = (tag[0], tag[1] + 1)
+        if isinstance(self._transport, Signing):
+            self._transport.from_root(down)
         if tree.giver is None:
             result = rows[tree.root][None]
         else:

@@ -61,30 +61,53 @@ class _Listener(Silence):
 
     def __init__(self) -> None:
         self.forms: dict[Tag, Form] = {}
+        self.from_root: set[Tag] = set()
+        self.from_all: set[Tag] = set()
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
+        self.from_all.add(tag)
         return super().neighbour_sum(self._noted(shared, tag), tag, senders)
 
     def mix(self, shared: Array, tag: Tag) -> Array:
+        self.from_all.add(tag)
         return super().mix(self._noted(shared, tag), tag)
 
     def average(self, shared: Array, tag: Tag) -> Array:
-        self._noted(shared, (tag[0], tag[1] + 1))  # down the tree
+        self._down(shared, tag)
         return super().average(self._noted(shared, tag), tag)
 
     def total(self, shared: Array, tag: Tag) -> Array:
-        self._noted(shared, (tag[0], tag[1] + 1))
+        self._down(shared, tag)
         return super().total(self._noted(shared, tag), tag)
+
+    def _down(self, shared: Array, tag: Tag) -> None:
+        """What the root sends down the tree, and others pass on."""
+        down = (tag[0], tag[1] + 1)
+        self.from_root.add(down)
+        self._noted(shared, down)
 
     def _noted(self, shared: Array, tag: Tag) -> Array:
         self.forms[tag] = Form(shared.shape[1], shared.dtype)
         return shared
 
 
+class Places(NamedTuple):
+    """forms: of the rows in every place of a run in which nodes send any. from_root: the places of
+    rows that the root of the tree has made and others only pass on."""
+
+    forms: dict[Tag, Form]
+    from_root: frozenset[Tag]
+
+
 def row_forms(spec: RunSpec) -> dict[Tag, Form]:
-    """The form of the rows in every place of the run in which nodes send any, closing ones
-    included and those of a round after a change of the members; the same for all nodes, since
-    lengths and calls follow from public facts."""
+    """The form of the rows in every place of the run in which nodes send any (`places_of`)."""
+    return places_of(spec).forms
+
+
+def places_of(spec: RunSpec) -> Places:
+    """The places of the run in which nodes send rows, closing ones included and those of a round
+    after a change of the members; the same for all nodes, since lengths and calls follow from
+    public facts."""
     here, listener, dim = np.zeros(1, np.int64), _Listener(), spec.facts.dim
     host = blank_host(
         spec,
@@ -104,4 +127,6 @@ def row_forms(spec: RunSpec) -> dict[Tag, Form]:
     for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
         for call in range(closing_calls(spec.finish_mixing)):
             listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
-    return listener.forms
+    if isinstance(spec.finish_mixing, str):
+        listener.from_root.add((spec.rounds + 1, 1))
+    return Places(listener.forms, frozenset(listener.from_root - listener.from_all))

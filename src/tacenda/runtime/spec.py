@@ -247,6 +247,11 @@ class RunSpec:
         few = self.topology.n * facts.dim * facts.dim * len(charges) < 1e15
         return reached <= facts.constants.radius and few
 
+    @property
+    def one_model(self) -> bool:
+        """Whether all nodes end with the same model, to the bit."""
+        return self.algorithm.agrees or isinstance(self.finish_mixing, str)
+
     def identity(self) -> dict[str, str]:
         """A hash of each part by its content, code of plugins included:
         what tells two runs apart."""

@@ -46,6 +46,16 @@ class Overlapping(Protocol):
         ...
 
 
+@runtime_checkable
+class Signing(Protocol):
+    """A transport whose blocks sign what they send."""
+
+    def from_root(self, tag: Tag) -> None:
+        """Note that the rows under this tag are the root's: who passes them on shows the root's
+        signature with them."""
+        ...
+
+
 class NoTransport:
     """For the single block that hosts all nodes: there is nobody to send to."""
 

@@ -13,6 +13,10 @@ lost, is an old copy or runs twice. And a member that tells two neighbours two d
 signed both. The digests travel with the rows to everybody; whoever holds two different ones for one
 call keeps and writes down the evidence, shows it to its neighbours, and cuts that member off for
 good.
+
+A row that goes down a tree is the root's: who passes it on shows the root's signature, and who
+passes on another one is caught with both. After the last round, where all members hold one model,
+each signs its digest in the same way, as the row of one round more (`sign_model`).
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ WINDOW = 8  # rounds before and after the present one in which signed digests ar
 MOST_CLAIMS = 1024  # signed digests of one member that are kept of a later view
 MOST_CALLS_KEPT = 64  # of one round, where nobody says which calls the algorithm has
 MOST_NEWS = 4096  # and that wait to be passed on
+MODEL = "model"  # note: the digest of this member's model, as signed in each view
 
 LOST = (
     "the state was lost, is an old copy or runs twice. Going on would spend twice; "
@@ -50,7 +55,7 @@ LOST_KEY = (
 )
 
 
-def digest(frame: wire.Rows) -> bytes:
+def digest(frame: wire.Rows | wire.Total) -> bytes:
     """SHA-256 of a row with its type and shape."""
     head = f"{frame.dtype} {frame.shape[0]} {frame.shape[1]}\n".encode()
     return hashlib.sha256(head + frame.data).digest()
@@ -95,8 +100,10 @@ class Witness:
         sign: Callable[[bytes], str],
         log: Any = None,
         calls: frozenset[int] = frozenset(range(MOST_CALLS_KEPT)),
+        from_root: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
-        """calls: those of a round in which the algorithm sends rows (`runtime.places`).
+        """calls: those of a round in which the algorithm sends rows; from_root: the places (round,
+        call) of rows that others only pass on (`runtime.places`).
 
         Only their digests are kept: a member that signs many others cannot fill the memory in which
         its lies would show.
@@ -107,6 +114,9 @@ class Witness:
         self._sign = sign
         self._log = log
         self._calls, self._total = calls, contract.total_rounds
+        self._from_root = from_root
+        self.roots: dict[int, str] = {}  # of the tree in each view
+        self._passed_on: dict[str, wire.Proof] = {}  # by whom another total was passed on
         self._run = contract.run_id()
         self._mutex = threading.RLock()
         self._known: dict[str, dict[Key, wire.Claim]] = {member: {} for member in contract.names}
@@ -133,9 +143,9 @@ class Witness:
             noted = state.noted(f"caught {member}")
             if noted is not None:
                 self.caught[member] = str(noted["sentence"])
-                self.proofs.extend(
-                    wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"]
-                )
+                known = [wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"]]
+                self.proofs.extend(known)
+                self._passed_on |= {member: p for p in known if p.second.member != member}
 
     # ---- rows
     def signed(self, frame: wire.Rows) -> wire.Rows:
@@ -168,6 +178,60 @@ class Witness:
         if peer in self.caught:
             raise wire.BadFrame(self.caught[peer])
 
+    def total(self, peer: str, frame: wire.Rows, root: str) -> wire.Claim | None:
+        """The root's signature on a row that a neighbour hands down the tree; None if it is not the
+        root's row, and then the neighbour is caught."""
+        mine = self._claim(peer, frame)
+        assert mine is not None
+        if peer == root:
+            return mine
+        claim = frame.total
+        with self._mutex:
+            if claim is not None and (claim.member, claim.key) == (root, mine.key):
+                if self.holds(claim):
+                    self._compare(claim, verified=True)
+                    if claim.digest == mine.digest:
+                        return claim
+            known = self._known[root].get(mine.key)
+            if known is not None and known.digest != mine.digest:
+                self._convict_relay(mine, known)
+        if peer not in self.caught:
+            self.beyond(peer, frame, f"a total without the signature of {root}, who has made it,")
+        return None
+
+    def sign_model(self, view: int, model: bytes) -> wire.Claim:
+        """Sign the digest of this member's model after the last round; durable before it is told."""
+        claim = wire.Claim(self._me, view, self._total + 1, 0, model, "")
+        claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
+        self._state.note(f"{MODEL} {view}", model.hex())
+        with self._mutex:
+            self._known[self._me][claim.key] = claim
+        return claim
+
+    def models(self, view: int) -> dict[str, wire.Claim]:
+        """The signed digests of models that are known, by member."""
+        key = (view, self._total + 1, 0)
+        with self._mutex:
+            return {m: claims[key] for m, claims in self._known.items() if key in claims}
+
+    def differ(self, mine: wire.Claim, other: wire.Claim) -> None:
+        """Another member has signed another model than this one, and the totals were the same: keep
+        both signatures."""
+        member = other.member
+        path = self._state.folder / f"evidence-{member}-view-{other.view}-model.json"
+        sentence = (
+            f"{member} has signed another model after the last round than most members, from the "
+            "same signed totals: its program is faulty or it is dishonest. "
+            f"Both signatures are in {path}"
+        )
+        signed = [
+            {"text": row_text(self._run, c).decode(), "signature": c.signature}
+            for c in (mine, other)
+        ]
+        self._write(path, member, sentence, signed)
+        if member not in self.caught:
+            self._note(member, sentence)
+
     def hear(self, peer: str, claims: list[wire.Claim]) -> bool:
         """Signed digests that a neighbour passes on; whether one was new. BadFrame where a
         signature does not hold."""
@@ -184,6 +248,8 @@ class Witness:
         """A neighbour shows two signatures of one member; whether that was new.
         BadFrame if they prove nothing."""
         first, second = frame.first, frame.second
+        if first.member != second.member:
+            return self._proof_of_relay(first, second)
         alike = (first.member, first.key) == (
             second.member,
             second.key,
@@ -206,6 +272,25 @@ class Witness:
                 return False
             else:
                 self._convict(first, second)
+            return True
+
+    def _proof_of_relay(self, first: wire.Claim, second: wire.Claim) -> bool:
+        """A neighbour shows that `first` was passed on where the root had signed `second`."""
+        if (
+            first.key != second.key
+            or first.digest == second.digest
+            or first.key[1:] not in self._from_root
+            or not {first.member, second.member} <= self._known.keys()
+            or not (self.holds(first) and self.holds(second))
+        ):
+            raise wire.BadFrame("a proof that proves nothing.")
+        with self._mutex:
+            if self.roots.get(first.view) != second.member or first.member in self.caught:
+                return False
+            self._compare(second, verified=True)
+            if first.member == self._me or second.member in self.caught:
+                return False
+            self._convict_relay(first, second)
             return True
 
     def advance(self, view: int, round: int) -> None:
@@ -262,11 +347,9 @@ class Witness:
     def _has_room(self, claim: wire.Claim) -> bool:
         """For every row that an honest member may send in this view,
         whatever else it has signed."""
-        if (
-            not self._near(claim)
-            or claim.call not in self._calls
-            or not 1 <= claim.round <= self._total
-        ):
+        is_model = claim.key[1:] == (self._total + 1, 0)
+        is_row = claim.call in self._calls and 1 <= claim.round <= self._total
+        if not self._near(claim) or not (is_row or is_model):
             return False
         later = sum(1 for key in self._known[claim.member] if key[0] > self._at[0])
         return claim.view == self._at[0] or later < MOST_CLAIMS
@@ -349,6 +432,8 @@ class Witness:
     def remembers(self, claim: wire.Claim) -> bool:
         """Whether a row with this member's own signature is in its state: of a round that is
         done, or in the outbox with these bytes."""
+        if claim.round > self._total:
+            return bool(self._state.noted(f"{MODEL} {claim.view}") == claim.digest.hex())
         if claim.key[:2] <= self.done:
             return True
         raw = self._state.sent(claim.key)
@@ -403,7 +488,35 @@ class Witness:
         ]
         self._write(path, member, sentence, signed)
         self.proofs.append(wire.Proof(first, second))
+        self._acquit(first, second)
         self._note(member, sentence)
+
+    def _convict_relay(self, passed_on: wire.Claim, signed: wire.Claim) -> None:
+        member, root = passed_on.member, signed.member
+        name = f"evidence-{member}-view-{signed.view}-round-{signed.round}.json"
+        path = self._state.folder / name
+        sentence = (
+            f"{member} has passed on another total of round {signed.round} than {root} had made "
+            f"and signed: it is faulty or dishonest. It is cut off. Both signatures are in {path}"
+        )
+        texts = [
+            {"text": row_text(self._run, c).decode(), "signature": c.signature}
+            for c in (passed_on, signed)
+        ]
+        root_key = self._contract.member(root).signing_key
+        self._write(path, member, sentence, texts, root=root, root_signing_key=root_key)
+        self._passed_on[member] = wire.Proof(passed_on, signed)
+        self.proofs.append(self._passed_on[member])
+        self._note(member, sentence)
+
+    def _acquit(self, first: wire.Claim, second: wire.Claim) -> None:
+        """The root has signed two totals: who passed on either of them is honest."""
+        for member, proof in list(self._passed_on.items()):
+            if proof.second.member == first.member and proof.first.key == first.key:
+                if proof.first.digest in (first.digest, second.digest):
+                    del self._passed_on[member], self.caught[member]
+                    self.proofs.remove(proof)
+                    self._state.note(f"caught {member}", None)
 
     def _note(self, member: str, sentence: str) -> None:
         """From here on, also after a restart, this member has nothing more to do with the other."""

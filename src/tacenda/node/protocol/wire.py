@@ -11,7 +11,9 @@ pickle.
     Rows             released rows, keyed by (view, round, call) and signed, with the signed digests
                      that the sender has heard of
     Progress         how far I am: the receiver may forget messages up to that round
-    Proof            two signatures of one member that no honest one gives
+    Proof            two signatures of one member that no honest one gives, or a member's on another
+                     total than the root's
+    Total            a row that the root of the tree has signed, for a member that lacks it
     Membership       who is absent, for an agreed change of the graph, with the members' signed
                      votes
 
@@ -169,7 +171,10 @@ class Refusal(_Frame, frozen=True, tag="refusal"):
     shown: Shown = Shown()
 
 
-class Rows(_Frame, frozen=True, tag="rows"):
+class Rows(_Frame, frozen=True, tag="rows", omit_defaults=True):
+    """total: the root's signature on a row that it has made and that others pass on down the
+    tree."""
+
     view: Count
     round: Count
     call: Call
@@ -180,6 +185,16 @@ class Rows(_Frame, frozen=True, tag="rows"):
         None  # None only in the state folder: rows are signed when they leave
     )
     heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
+    total: Claim | None = None
+
+
+class Total(_Frame, frozen=True, tag="total"):
+    """A row that went down the tree, with the root's signature on it."""
+
+    claim: Claim
+    dtype: Annotated[str, Meta(pattern="^(f4|f8|u8)$")]
+    shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
+    data: bytes
 
 
 class Progress(_Frame, frozen=True, tag="progress"):
@@ -190,7 +205,8 @@ class Progress(_Frame, frozen=True, tag="progress"):
 
 
 class Proof(_Frame, frozen=True, tag="proof"):
-    """Two different rows that one member has signed for one call."""
+    """Two different rows that one member has signed for one call; or the row that a member has
+    passed on, and the other one that the root of the tree has signed."""
 
     first: Claim
     second: Claim
@@ -219,7 +235,9 @@ class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
 
 
 replaced = msgspec.structs.replace
-Frame = Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership | Signatures
+Frame = (
+    Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership | Signatures | Total
+)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
 _hello_decoder = msgspec.msgpack.Decoder(_AnyHello)
@@ -257,6 +275,13 @@ def stored_rows(data: bytes) -> Rows:
     return frame
 
 
+def stored_total(data: bytes) -> Total:
+    """A total from this node's own state folder."""
+    frame = _decoder.decode(data)
+    assert isinstance(frame, Total)
+    return frame
+
+
 def stored_proof(data: bytes) -> Proof:
     """A proof from this node's own state folder."""
     frame = _decoder.decode(data)
@@ -278,7 +303,7 @@ def rows_frame(view: int, round: int, call: int, rows: Array) -> Rows:
     )
 
 
-def rows_of(frame: Rows, dim: int, dtype: Any, radius: float) -> Array:
+def rows_of(frame: Rows | Total, dim: int, dtype: Any, radius: float) -> Array:
     """The row (1, dim) of a frame, if it is what the contract makes this node expect; whole
     numbers modulo 2^64 (uint64) know no radius."""
     wanted = np.dtype(dtype)

@@ -70,6 +70,8 @@ class Exchange:
         self._received: list[tuple[Key, str, bytes]] = []
         self._sent_to: set[tuple[int, str]] = set()  # (view, peer): to whom rows were sent at all
         self._witness = endpoint.handshake.witness
+        self._root: dict[Key, str] = {}  # of the rows of this round that its root has made
+        self._totals: dict[Key, wire.Claim] = {}  # the root's signatures on them
         self.view, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
@@ -100,6 +102,15 @@ class Exchange:
         """Forget charges of a round that was given up before anything of it became durable."""
         self._charges = []
 
+    def from_root(self, tag: Tag, root: str) -> None:
+        """The rows under this tag are the root's, and come with its signature."""
+        key = (self.view, *tag)
+        for rows in (self._root, self._totals):
+            for old in [k for k in rows if k[:2] != key[:2]]:
+                del rows[old]  # type: ignore[attr-defined]
+        self._root[key] = root
+        self._witness.roots[self.view] = root
+
     def exchange(
         self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
     ) -> dict[int, Array]:
@@ -116,6 +127,8 @@ class Exchange:
         if not peers:
             return {}
         found = self.wait(key, peers)
+        if key in self._root:
+            self._check_total(key, peers[0])
         # Before anything that builds on them leaves, they are durable: whatever a neighbour sends
         # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
@@ -126,7 +139,8 @@ class Exchange:
         """An exchange of a round since the checkpoint, from the stored rows."""
         if outgoing:
             raw = wire.encode(wire.rows_frame(*key, self._own_row(outgoing)))
-            if self._state.sent(key) != raw:
+            before = self._state.sent(key)
+            if before is None or _without_total(before) != raw:
                 raise StateError(
                     f"Round {key[1]}, done again after a stop, gave other bytes than were sent "
                     "before; nothing new was sent. Run with the same version of the program and "
@@ -144,8 +158,18 @@ class Exchange:
             )
         return {block: found[self._names[block]] for block in blocks}
 
+    def _check_total(self, key: Key, giver: str) -> None:
+        """What came down the tree is what the root has signed; or the giver is caught."""
+        root = self._root[key]
+        arrived = self._endpoint.mailbox.frames(key, [giver])[giver]
+        claim = self._witness.total(giver, arrived, root)
+        if claim is None:
+            self._check([])  # goes on without a member that was caught, or stops
+            raise MemberCaught([self._witness.caught[giver]])
+        self._totals[key] = claim
+
     def _send(self, key: Key, row: Array, peers: list[str]) -> None:
-        frame = wire.rows_frame(*key, row)
+        frame = wire.replaced(wire.rows_frame(*key, row), total=self._totals.get(key))
         raw = wire.encode(frame)
         self._commit([(key, peer, raw) for peer in peers])
         signed = self._witness.signed(frame)
@@ -244,3 +268,8 @@ class Exchange:
             self._witness.latest = max(self._witness.latest, messages[0][0])
         self._charges, self._checkpoint, self._received = [], None, []
         self.written += time.monotonic() - begin
+
+
+def _without_total(stored: bytes) -> bytes:
+    """A stored row of this node without the root's signature."""
+    return wire.encode(wire.replaced(wire.stored_rows(stored), total=None))

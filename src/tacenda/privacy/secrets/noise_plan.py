@@ -149,8 +149,8 @@ class ScaledPlan:
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
-    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives with Gaussian noise, where less was reserved than
-    they would take by themselves.
+    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives with
+    Gaussian noise, where less was reserved than they would take by themselves.
     """
 
     scale: Array

@@ -284,4 +284,6 @@ def test_rounds_and_calls_that_a_run_does_not_have_are_not_kept(table: Table) ->
         assert w.hear("m1", [table.claim("m1", turn, call=call)]) is kept, (turn, call)
     w.advance(0, last)
     assert w.hear("m2", [table.claim("m2", last)])
-    assert not w.hear("m2", [table.claim("m2", last + 1)])
+    assert not w.hear("m2", [table.claim("m2", last + 1, call=1)])
+    assert not w.hear("m2", [table.claim("m2", last + 2)])
+    assert w.hear("m2", [table.claim("m2", last + 1)])  # the model after the last round
