@@ -60,6 +60,7 @@ class PublishedPlan:
     epsilon: float | Array  # of one round of mean weight, a number or one for each node (b,)
     leverage: ClassVar[None] = None  # no paper here shares noise
     grid: ClassVar[None] = None
+    reach: ClassVar[None] = None
     coalition: ClassVar[int] = 0
 
     def weight(self, turn: int) -> float | Array:

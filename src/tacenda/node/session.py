@@ -201,7 +201,7 @@ class Session:
             heard, signed = witness.news(), witness.models(view)
             # The last digests go round while the members take leave of each other
             if heard or time.monotonic() - said > LOOK_AROUND:
-                claims = list({claim.key + (claim.member,): claim for claim in heard}.values())
+                claims = list({(*claim.key, claim.member): claim for claim in heard}.values())
                 claims += [claim for claim in signed.values() if claim not in claims]
                 for first in range(0, max(1, len(claims)), MOST_HEARD):
                     some = claims[first : first + MOST_HEARD]

@@ -145,7 +145,9 @@ class Witness:
                 self.caught[member] = str(noted["sentence"])
                 known = [wire.stored_proof(bytes.fromhex(text)) for text in noted["proofs"]]
                 self.proofs.extend(known)
-                self._passed_on |= {member: p for p in known if p.second.member != member}
+                for proof in known:
+                    if proof.second.member != member:
+                        self._passed_on[member] = proof
 
     # ---- rows
     def signed(self, frame: wire.Rows) -> wire.Rows:
@@ -187,11 +189,11 @@ class Witness:
             return mine
         claim = frame.total
         with self._mutex:
-            if claim is not None and (claim.member, claim.key) == (root, mine.key):
-                if self.holds(claim):
-                    self._compare(claim, verified=True)
-                    if claim.digest == mine.digest:
-                        return claim
+            fits = claim is not None and (claim.member, claim.key) == (root, mine.key)
+            if claim is not None and fits and self.holds(claim):
+                self._compare(claim, verified=True)
+                if claim.digest == mine.digest:
+                    return claim
             known = self._known[root].get(mine.key)
             if known is not None and known.digest != mine.digest:
                 self._convict_relay(mine, known)
@@ -200,7 +202,8 @@ class Witness:
         return None
 
     def sign_model(self, view: int, model: bytes) -> wire.Claim:
-        """Sign the digest of this member's model after the last round; durable before it is told."""
+        """Sign the digest of this member's model after the last round; durable before it is
+        told."""
         claim = wire.Claim(self._me, view, self._total + 1, 0, model, "")
         claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
         self._state.note(f"{MODEL} {view}", model.hex())
@@ -512,11 +515,11 @@ class Witness:
     def _acquit(self, first: wire.Claim, second: wire.Claim) -> None:
         """The root has signed two totals: who passed on either of them is honest."""
         for member, proof in list(self._passed_on.items()):
-            if proof.second.member == first.member and proof.first.key == first.key:
-                if proof.first.digest in (first.digest, second.digest):
-                    del self._passed_on[member], self.caught[member]
-                    self.proofs.remove(proof)
-                    self._state.note(f"caught {member}", None)
+            same = (proof.second.member, proof.first.key) == (first.member, first.key)
+            if same and proof.first.digest in (first.digest, second.digest):
+                del self._passed_on[member], self.caught[member]
+                self.proofs.remove(proof)
+                self._state.note(f"caught {member}", None)
 
     def _note(self, member: str, sentence: str) -> None:
         """From here on, also after a restart, this member has nothing more to do with the other."""
