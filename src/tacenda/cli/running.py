@@ -126,11 +126,11 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
 
 def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     """--print-config and --dry-run: from public facts only."""
-    from tacenda.config.choice import check_public, resolved
-    from tacenda.config.cost import cost, public_run
+    from tacenda.config.choice import resolved
+    from tacenda.config.cost import check_declared, cost, public_run
     from tacenda.formats.text import toml
 
-    check_public(config)
+    check_declared(config)
     public = public_run(config)
     if print_config:
         full = resolved(config, public.choices)

@@ -61,8 +61,10 @@ def draft(
     """
     from tacenda.data.draft import Draft
     from tacenda.errors import InputError
-    from tacenda.formats.files import write_text
+    from tacenda.formats.files import checked_output, write_text
 
+    if out is not None:
+        checked_output(out)
     if out is not None and out.exists():
         raise InputError(
             f"{out} exists, and may hold confirmed values; remove it, or choose another --out."

@@ -60,18 +60,11 @@ def _choice(
     own = section if isinstance(section, ComparedSection) else ComparedSection()
     rounds = config.run.rounds if own.rounds is None else own.rounds
     output = own.output or config.run.output
-    if section.name == "auto":
-        if config.prepare.preparation is not None:
-            raise InputError(
-                "prepare must be left out with algorithm 'auto', which decides it by itself; "
-                "or name the algorithm, for instance 'treegd'."
-            )
+    algorithm = _algorithm(section, config)
+    if algorithm is None:
         wanted = None if rounds == "auto" else rounds
-        chosen = _automatic(section, config, facts, topology, privacy, wanted)
+        chosen = _automatic(config, facts, topology, privacy, wanted)
     else:
-        algorithm = prepared(
-            by_name(section.name, **section.hyperparameters), config.prepare.preparation
-        )
         if (
             privacy is not None
             and config.privacy.coalition == "all"
@@ -185,19 +178,8 @@ def _of(label: str, found: Plan | Settings) -> Choice:
 
 
 def _automatic(
-    section: AlgorithmSection,
-    config: RunConfig,
-    facts: Facts,
-    topology: Topology,
-    privacy: Privacy | None,
-    rounds: int | None,
+    config: RunConfig, facts: Facts, topology: Topology, privacy: Privacy | None, rounds: int | None
 ) -> Choice:
-    if section.hyperparameters:
-        first = next(iter(section.hyperparameters))
-        raise InputError(
-            f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; "
-            "or name one."
-        )
     if privacy is None:
         from tacenda.planning import without_privacy
 
@@ -205,6 +187,37 @@ def _automatic(
     return planned(
         facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
     )
+
+
+def check_algorithms(config: RunConfig) -> None:
+    """Refuse names, hyperparameters and numbers of rounds that no run could take."""
+    sections: list[AlgorithmSection] = list(config.compare) or [config.algorithm]
+    for section in sections:
+        own = section if isinstance(section, ComparedSection) else ComparedSection()
+        rounds = config.run.rounds if own.rounds is None else own.rounds
+        if rounds != "auto":
+            checks.whole("run.rounds", rounds, least=1)
+        _algorithm(section, config)
+
+
+def _algorithm(section: AlgorithmSection, config: RunConfig) -> Algorithm | None:
+    """The named algorithm with its hyperparameters; None for the planner's choice."""
+    if section.name != "auto":
+        return prepared(
+            by_name(section.name, **section.hyperparameters), config.prepare.preparation
+        )
+    if config.prepare.preparation is not None:
+        raise InputError(
+            "prepare must be left out with algorithm 'auto', which decides it by itself; "
+            "or name the algorithm, for instance 'treegd'."
+        )
+    if section.hyperparameters:
+        first = next(iter(section.hyperparameters))
+        raise InputError(
+            f"algorithm 'auto' chooses its own hyperparameters, so {first!r} must be left out; "
+            "or name one."
+        )
+    return None
 
 
 def check_public(config: RunConfig) -> None:

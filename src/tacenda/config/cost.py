@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.config.choice import Choice, choices
+from tacenda.config.choice import Choice, check_algorithms, check_public, choices
 from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
-from tacenda.config.shape import Shape, public_shape
+from tacenda.config.shape import Shape, declared_shape, public_shape
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.planning.advice import too_much_noise
@@ -107,11 +107,23 @@ def _summary(losses: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def check_declared(config: RunConfig) -> None:
+    """Refuse what declarations alone show to be wrong, and a file by its header: before any record
+    is read."""
+    check_public(config)
+    privacy_of(config.privacy)
+    check_algorithms(config)
+    shape = declared_shape(config)
+    if shape is not None:
+        topology_of(config.network, shape)
+        facts_of(config.problem, shape, config.privacy, config.run.solver_tolerance)
+
+
 def public_run(config: RunConfig) -> PublicRun:
     """Check and build everything that does not need the records."""
+    privacy = privacy_of(config.privacy)
     shape = public_shape(config)
     topology = topology_of(config.network, shape)
-    privacy = privacy_of(config.privacy)
     facts = facts_of(config.problem, shape, config.privacy, config.run.solver_tolerance)
     run = PublicRun(
         config, shape, topology, facts, privacy, choices(config, facts, topology, privacy)

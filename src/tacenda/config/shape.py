@@ -130,10 +130,33 @@ def has_persons(data: DataSection) -> bool:
     return data.table_schema is not None and schema_of_file(data).person is not None
 
 
+def declared_shape(config: RunConfig) -> Shape | None:
+    """The shape of a file's data by declarations and its header, with a made-up number of records
+    where they would be counted; None for other data, or where a column says who holds what. It
+    serves to refuse what is wrong before any record is read."""
+    data = config.data
+    if data.file is None:
+        return None
+    if data.table_schema is not None:
+        from tacenda.data.encoding import check_columns
+
+        schema = schema_of_file(data)
+        check_columns(schema, data.file)
+        if partition_of(config.network, schema.node_column is not None) == "column":
+            return None
+    sizes = config.network.sizes
+    made_up = sum(sizes) if isinstance(sizes, list) else 1000 * node_count(config.network)
+    some = data.model_copy(update={"records": data.records or made_up})
+    return public_shape(config.model_copy(update={"data": some}))
+
+
 def _of_file(config: RunConfig) -> Shape:
+    from tacenda.data.encoding import check_columns
+
     data = config.data
     assert data.file is not None
     schema = schema_of_file(data)
+    check_columns(schema, data.file)
     notes = []
     if schema.missing == "drop":
         notes.append(
@@ -221,23 +244,18 @@ def _owners(config: RunConfig, column: str | None) -> Array | None:
     """(records,) whose record each is, if the file says so and the run follows it."""
     if partition_of(config.network, column is not None) != "column":
         return None
+    from tacenda.data.coded import words_of
     from tacenda.data.readers import iter_tables
 
-    found: list[str] = []
-    for table in iter_tables(str(config.data.file)):
-        if column not in table.columns:
-            raise InputError(
-                f"{table.source} lacks the node column {column!r}; rename it, "
-                "or correct the schema."
-            )
-        found += [str(cell).strip() for cell in table.columns[column]]
-    return np.array(found)
+    assert column is not None
+    tables = iter_tables(str(config.data.file), names=[column])
+    return np.concatenate([words_of(table.columns[column]) for table in tables]).astype(str)
 
 
 def _count(file: str) -> int:
-    from tacenda.data.readers import iter_tables
+    from tacenda.data.readers import column_names, iter_tables
 
-    return sum(len(table) for table in iter_tables(file))
+    return sum(len(table) for table in iter_tables(file, names=column_names(file)[:1]))
 
 
 def _count_lines(file: str) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from tacenda._types import Floats
 from tacenda.checks import nearest
 from tacenda.data.coded import Coded, is_number
-from tacenda.data.readers import read_table
+from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.data.spread import INNER, inner, outward, used_share
 from tacenda.data.table import Table
@@ -166,9 +166,15 @@ class Draft:
         Draft
             The schema, and what was seen of each column.
         """
-        table = read_table(source) if isinstance(source, str | Path) else Table.of(source)
-        label = _label_name(table, label, drop)
-        told = _told(table, label, node, categorical, numeric, drop, log)
+        known: Sequence[str]
+        if isinstance(source, str | Path):
+            known, origin = column_names(source), source_name(source)
+        else:
+            source = Table.of(source)
+            known, origin = list(source.columns), source.source
+        label = _label_name(known, origin, label, drop)
+        told = _told(known, origin, label, node, categorical, numeric, drop, log)
+        table = read_table(source) if isinstance(source, str | Path) else source
         found, columns, missing = [], [], []
         for column, cells in table.columns.items():
             if column in (label, node) or told.get(column) == "drop":
@@ -267,17 +273,18 @@ def draft_schema(
     ).schema
 
 
-def _label_name(table: Table, label: str | None, drop: Sequence[str]) -> str:
+def _label_name(columns: Sequence[str], source: str, label: str | None, drop: Sequence[str]) -> str:
     if label is not None:
         return label
-    kept = [column for column in table.columns if column not in drop]
+    kept = [column for column in columns if column not in drop]
     if not kept:
-        raise InputError(f"drop names every column of {table.source}; keep some.")
+        raise InputError(f"drop names every column of {source}; keep some.")
     return kept[-1]
 
 
 def _told(
-    table: Table,
+    columns: Sequence[str],
+    source: str,
     label: str,
     node: str | None,
     categorical: Sequence[str],
@@ -297,10 +304,10 @@ def _told(
     told: dict[str, str] = {}
     for role, names in roles.items():
         for name in names:
-            if name not in table.columns:
+            if name not in columns:
                 raise InputError(
-                    f"{role} must be a column of {table.source}, not {name!r}; "
-                    f"it has {list(table.columns)}.{nearest(name, table.columns)}"
+                    f"{role} must be a column of {source}, not {name!r}; "
+                    f"it has {list(columns)}.{nearest(name, columns)}"
                 )
             before = told.get(name, role)
             if before != role and {before, role} != {"numeric", "log"}:

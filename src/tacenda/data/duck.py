@@ -34,6 +34,13 @@ def read_sql(query: str, database: str | Path | None) -> Table:
     return _run(query, [], database, "query")
 
 
+def column_names_of(query: str, parameters: list[Any], source: str) -> list[str]:
+    """The columns of a query's result, without running it."""
+    with _connected(None, source) as connection:
+        rows = connection.execute(f"DESCRIBE {query}", parameters).fetchall()
+    return [str(row[0]) for row in rows]
+
+
 def iter_rows(query: str, parameters: list[Any], source: str, rows: int | None) -> Iterator[Table]:
     """The result of a query in tables of at most `rows` records, for results larger than memory;
     None takes as many as stay small."""
@@ -56,9 +63,8 @@ def iter_parquet(path: Path, rows: int | None, names: Collection[str] | None) ->
     query = "SELECT {} FROM read_parquet(?)"
     wanted = "*"
     if names is not None:
-        with _connected(None, path.name) as connection:
-            found = connection.execute(query.format("*") + " LIMIT 0", [str(path)]).description
-        known = [column[0] for column in found if column[0] in names]
+        found = column_names_of(query.format("*"), [str(path)], path.name)
+        known = [name for name in found if name in names]
         wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in known) or "*"
     yield from iter_rows(query.format(wanted), [str(path)], path.name, rows)
 

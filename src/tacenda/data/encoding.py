@@ -97,6 +97,8 @@ def encode(
             UnconfirmedSchemaWarning,
             stacklevel=2,
         )
+    if isinstance(table, str | Path):
+        check_columns(schema, table)
     kept = _kept(schema, table, records_per_person, person_key)
     read = _listed if lazy else _encoded
     X, y, nodes, persons = read(schema, table, kept, sparse, dtype, quiet=strict)
@@ -155,7 +157,6 @@ def _listed(
     records are there, and whose they are."""
     from tacenda.data.readers import joined
 
-    _require(schema, next(iter(_chunks(table, rows=1))), label=True)
     drops = schema.missing == "drop"
     names = [schema.label.name, *_holders(schema)]
     if drops:
@@ -227,7 +228,6 @@ def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Fl
             "person in the schema."
         )
     ids, holders = [], []
-    _require(schema, next(iter(_chunks(table, rows=1))), label=True)
     for chunk in _chunks(table, rows=None, names=_holders(schema)):
         ids.append(_persons(schema, chunk))
         if schema.node_column is not None:
@@ -264,9 +264,11 @@ def encode_features(
 ) -> Any:
     """X (n, p) alone, for predicting on records without a label;
     missing values must be imputable or absent."""
+    if isinstance(table, str | Path):
+        check_columns(schema, table, label=False)
     blocks = []
     for chunk in _chunks(table):
-        _require(schema, chunk, label=False)
+        _require(schema, chunk.columns, chunk.source, label=False)
         chunk = _typed(schema, chunk)
         missing = _missing_rows(schema, chunk, label=False)
         if missing.any() and schema.missing != "impute":
@@ -303,7 +305,7 @@ def _facts(
     values of the features count.
     """
     if features:
-        _require(schema, table, label=True)
+        _require(schema, table.columns, table.source, label=True)
     persons = None if schema.person is None else _persons(schema, table)
     there = np.ones(len(table), bool) if kept is None else kept
     missing = _missing_rows(schema, table, label=True, features=features) & there
@@ -334,17 +336,25 @@ def _facts(
     return keep, _label(schema, table, keep), nodes, ids
 
 
-def _require(schema: Schema, table: Table, *, label: bool) -> None:
+def check_columns(schema: Schema, source: str | Path, *, label: bool = True) -> None:
+    """Refuse a file without the schema's columns, by a look at its header; label: whether label,
+    node and person are needed too."""
+    from tacenda.data.readers import column_names, source_name
+
+    _require(schema, column_names(source), source_name(source), label=label)
+
+
+def _require(schema: Schema, columns: Collection[str], source: str, *, label: bool) -> None:
     wanted = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
     if label and schema.node_column is not None:
         wanted.append(schema.node_column)
     if label and schema.person is not None:
         wanted.append(schema.person)
-    absent = [name for name in wanted if name not in table.columns]
+    absent = [name for name in wanted if name not in columns]
     if absent:
-        found = ", ".join(map(repr, table.columns))
+        found = ", ".join(map(repr, columns))
         raise InputError(
-            f"{table.source} lacks the schema's columns {absent}, it has {found}; rename either."
+            f"{source} lacks the schema's columns {absent}, it has {found}; rename either."
         )
 
 

@@ -38,7 +38,7 @@ from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.data.draft import DRAFTED
 from tacenda.data.encoding import column_numbers
-from tacenda.data.readers import read_table
+from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError, LedgerWarning, PrivacyError, UnsupportedError
@@ -219,6 +219,12 @@ def private_bounds(
             f"within names {strangers}, but only bounds of {list(parts)} are asked for."
         )
     searches = {name: Search.of(part, ranges.get(name)) for name, part in parts.items()}
+    if epsilon is not None:
+        checks.positive("epsilon", epsilon)
+    if isinstance(data, str | Path):
+        names = column_names(data)
+        for name in parts:
+            _check_column(name, names, source_name(data))
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
@@ -545,13 +551,15 @@ def _round_step(least: float) -> float:
     return next(size * k for k in (1, 2, 5, 10) if k == 10 or size * k >= least)
 
 
+def _check_column(name: str, columns: list[str], source: str) -> None:
+    if name not in columns:
+        raise InputError(f"{source} lacks the column {name!r}; it has {columns}.")
+
+
 def _values(schema: Schema, part: NumericColumn | Label, table: Table) -> Callable[[], Floats]:
     """A column's values, for the door to ask for; what cannot be read is refused now, before
     anything is charged."""
-    if part.name not in table.columns:
-        raise InputError(
-            f"{table.source} lacks the column {part.name!r}; it has {list(table.columns)}."
-        )
+    _check_column(part.name, list(table.columns), table.source)
     bare = NumericColumn(name=part.name, low=0.0, high=1.0)
     numbers = column_numbers(schema, bare, table, np.ones(len(table), bool))[0]
     return lambda: numbers

@@ -109,6 +109,24 @@ def read_table(
     return joined(list(iter_csv(path, names=names)))
 
 
+def source_name(source: str | Path) -> str:
+    """How messages name a file or a query."""
+    return "query" if isinstance(source, str) and _SQL.match(source) else Path(source).name
+
+
+def column_names(source: str | Path) -> list[str]:
+    """Read the names of a table's columns, and no record."""
+    from tacenda.data.duck import column_names_of
+
+    if isinstance(source, str) and _SQL.match(source):
+        return column_names_of(source, [], "query")
+    path = existing(source)
+    if path.suffix.lower() in _PARQUET:
+        return column_names_of("SELECT * FROM read_parquet(?)", [str(path)], path.name)
+    _refuse_other_kinds(path)
+    return _start(path, None)[0]
+
+
 def iter_tables(
     source: str | Path,
     *,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacenda.config import read
-from tacenda.config.choice import Choice, check_public, resolved
+from tacenda.config.choice import Choice, resolved
+from tacenda.config.cost import check_declared
 from tacenda.config.objects import privacy_of
 from tacenda.config.private_run import PrivateRun, private_run
 from tacenda.config.sections import ComparedSection, RunConfig
@@ -282,7 +283,9 @@ def run(
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to continue with.")
     if not resume:  # a resumed run has the settings that were tuned already
-        check_public(config)
+        check_declared(config)
+        if config.run.folder is not None:
+            RunFolder(config.run.folder).check_free()
     config = _with_whole_paths(config)
     timing = Timing()
     with timing.part(READING):

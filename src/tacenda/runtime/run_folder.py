@@ -37,16 +37,7 @@ class RunFolder:
         """A new folder with its configuration; an old one only with `resume`,
         and only for the same configuration."""
         folder = cls(path)
-        if folder.path.exists() and not folder.path.is_dir():
-            raise InputError(
-                f"the run folder {folder.path} is a file; choose another place with --folder."
-            )
-        used = folder.path.is_dir() and any(folder.path.iterdir())
-        if used and not resume:
-            raise InputError(
-                f"the run folder {folder.path} is not empty; go on with --resume, "
-                "or choose another place with --folder."
-            )
+        used = folder.check_free(resume=resume)
         if used and folder.config_path.is_file():
             folder._check_same(config)
         elif used:
@@ -57,6 +48,20 @@ class RunFolder:
         folder.make()
         write_text(folder.config_path, config)
         return folder
+
+    def check_free(self, *, resume: bool = False) -> bool:
+        """Refuse a place that a run cannot be written to, and return whether it is in use."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(
+                f"the run folder {self.path} is a file; choose another place with --folder."
+            )
+        used = self.path.is_dir() and any(self.path.iterdir())
+        if used and not resume:
+            raise InputError(
+                f"the run folder {self.path} is not empty; go on with --resume, "
+                "or choose another place with --folder."
+            )
+        return used
 
     def make(self) -> RunFolder:
         """The folder and its parts on the disk, with the folders above it."""

@@ -87,7 +87,7 @@ MISSING = {"age": ["30", "?", "20"], "ward": ["south", "north", ""], "ill": ["ye
 def test_missing_values_as_declared():
     d = data.encode(schema(missing="drop"), MISSING)
     np.testing.assert_allclose(d.X, [[0.2, 0, 1]])
-    assert any("dropped" in note for note in d.notes)
+    assert any("leaves out records" in note for note in d.notes)
     d = data.encode(schema(missing="impute"), MISSING)
     np.testing.assert_allclose(d.X, [[0.2, 0, 1], [0.5, 1, 0], [0, 0, 1]])
     assert not d.notes
