@@ -191,15 +191,15 @@ def _bare(given: flags.Given) -> RunConfig:
 
 
 def _of_schema(given: flags.Given) -> RunConfig:
-    """A bare shape with the width, classes and row norm of a schema."""
+    """A bare shape with the width, classes and row scale of a schema."""
     from tacenda.data.schema import Schema
 
     schema = Schema.read(given["schema"])
     shape = {"features": len(schema.feature_names), "classes": len(schema.label.classes or ())}
     found = _bare({**given, **shape})
-    if found.problem.data_norm is not None:
+    if found.problem.row_scale is not None:
         return found
-    problem = found.problem.model_copy(update={"data_norm": schema.row_norm})
+    problem = found.problem.model_copy(update={"row_scale": schema.row_scale})
     return found.model_copy(update={"problem": problem})
 
 

@@ -360,9 +360,18 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(
         f"\n{counted(len(found.feature_names), 'feature')}, "
-        f"rows clipped to norm {found.row_norm:g}, missing values: {found.missing}."
+        f"{_rows(found)}, missing values: {found.missing}."
     )
     print(f"hash {found.hash()}")
+
+
+def _rows(schema: Any) -> str:
+    if schema.shortened_by == 1.0:
+        return f"rows divided by {schema.row_scale:.4g}"
+    return (
+        f"rows shortened to norm {schema.row_scale:.4g}, by a factor of up to "
+        f"{schema.shortened_by:.3g}"
+    )
 
 
 def _public(part: Any) -> str:

@@ -123,6 +123,7 @@ def facts_of(
         clip_norm=problem.clip_norm,
         radius=radius_of(problem),
         classes=shape.classes,
+        row_scale=row_scale_of(problem, shape.row_scale),
         prefix="problem.",
     )
     sizes = shape.sizes.astype(float)
@@ -154,6 +155,12 @@ def data_norm_of(problem: ProblemSection, declared: float | None) -> float:
     """The bound on every row: as configured, else as the data's own declaration, else 1."""
     norm = problem.data_norm if problem.data_norm is not None else declared
     return checks.positive("problem.data_norm", 1.0 if norm is None else norm)
+
+
+def row_scale_of(problem: ProblemSection, declared: float) -> float:
+    """By how much the rows are divided: as configured, else as the data's own declaration."""
+    scale = declared if problem.row_scale is None else problem.row_scale
+    return checks.positive("problem.row_scale", scale)
 
 
 def privacy_of(section: PrivacySection) -> Privacy | None:

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.config.objects import data_norm_of, graph_of, loss_of, radius_of, regulariser_of
+from tacenda.config.objects import (
+    data_norm_of,
+    graph_of,
+    loss_of,
+    radius_of,
+    regulariser_of,
+    row_scale_of,
+)
 from tacenda.config.sections import DataSection, NetworkSection, RunConfig
 from tacenda.config.shape import (
     check_node_column,
@@ -140,6 +147,7 @@ def _problem(
         strength=section.strength,
         loss_scale=section.loss_scale,
         data_norm=data_norm_of(section, dataset.norm),
+        row_scale=row_scale_of(section, dataset.row_scale),
         clip_norm=section.clip_norm,
         radius=radius_of(section),
         on_large_rows=section.on_large_rows,
@@ -228,7 +236,7 @@ def _advise(schema: Schema) -> None:
 
 
 def _libsvm(data: DataSection, lazy: bool) -> Dataset:
-    """A sparse file with declared features and labels; rows are clipped to norm 1."""
+    """A sparse file with declared features and labels; rows are shortened to norm 1."""
     from tacenda.data.libsvm import load_libsvm
 
     found = load_libsvm(
@@ -302,10 +310,15 @@ def _schema_of(data: DataSection) -> Schema | None:
 
 
 def _with_intercept(dataset: Dataset) -> Dataset:
-    from tacenda.data.features import with_intercept
+    from tacenda.data.features import add_intercept, within_unit_norm
 
-    X, names = with_intercept(dataset.X, dataset.feature_names, dataset.norm)
-    return replace(dataset, X=X, feature_names=names)
+    if dataset.norm is None:  # no public number to divide by
+        names = (*dataset.feature_names, "intercept")
+        return replace(dataset, X=add_intercept(dataset.X), feature_names=names)
+    X, names, scale = within_unit_norm(
+        dataset.X, dataset.feature_names, dataset.norm, intercept=True
+    )
+    return replace(dataset, X=X, feature_names=names, norm=1.0, row_scale=scale)
 
 
 def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:

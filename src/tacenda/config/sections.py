@@ -109,8 +109,9 @@ class ProblemSection(Section):
     declared kind.
 
     data_norm: the public bound on every row; by default the one that the data set or its schema
-    declares. radius: the public bound on every coordinate of a model; by default a thousand
-    million.
+    declares. row_scale: by how much the rows were divided; by default what the data set or its
+    schema says. strength is for the rows before that. radius: the public bound on every coordinate
+    of a model; by default a thousand million.
     """
 
     loss: str = "auto"
@@ -120,6 +121,7 @@ class ProblemSection(Section):
     strength: float = 1e-4
     loss_scale: float = 1.0
     data_norm: float | None = None
+    row_scale: float | None = None
     clip_norm: float | None = None
     radius: float | None = None
     on_large_rows: Literal["error", "scale"] = "error"

@@ -3,6 +3,7 @@ how many, how wide, how many classes, whose."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tacenda.data.schema import Schema
 
 DEFAULT_NODES = 20
+INTERCEPT_SCALE = math.sqrt(2.0)  # of rows of norm up to 1 with a constant of 1
 
 # name -> (records, features, classes) of the sets whose shape never changes;
 # 0 classes is a regression.
@@ -39,7 +41,7 @@ ADULT_TRAIN, ADULT_PAPERS = 30_162, 104
 @dataclass(frozen=True, eq=False)
 class Shape:
     """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows'
-    norm bound, and notes."""
+    norm bound, notes, and the number by which rows are divided."""
 
     sizes: Ints
     features: int
@@ -47,6 +49,7 @@ class Shape:
     norm: float | None
     labels: tuple[Any, ...]
     notes: tuple[str, ...] = ()
+    row_scale: float = 1.0
 
     @property
     def nodes(self) -> int:
@@ -58,12 +61,13 @@ def public_shape(config: RunConfig) -> Shape:
     column) are counted."""
     data = config.data
     if data.name is not None:
-        return _spread(config, *_named(data), None, ())
+        return _spread(config, *_named(data), None, (), _named_scale(data))
     if data.is_libsvm:
         assert data.file is not None and data.features is not None
         records = data.records if data.records is not None else _count_lines(data.file)
         features = data.features + int(data.with_intercept)
-        return _spread(config, records, features, len(data.labels or ()), 1.0, None, ())
+        scale = INTERCEPT_SCALE if data.with_intercept else 1.0
+        return _spread(config, records, features, len(data.labels or ()), 1.0, None, (), scale)
     if data.file is not None:
         return _of_file(config)
     if data.records is None or data.features is None:
@@ -99,6 +103,24 @@ def _named(data: DataSection) -> tuple[int, int, int, float | None]:
         records = ADULT_TRAIN if data.split == "official" else records
         features = ADULT_PAPERS if data.encoding == "papers" else features
     return int(given.get("rows") or records), features + extra, classes, 1.0
+
+
+def _named_scale(data: DataSection) -> float:
+    """By how much the rows of a named set are divided."""
+    name = str(data.name)
+    extra = int(data.with_intercept)
+    if name == "adult":
+        from tacenda.data.adult import adult_schema
+
+        return 1.0 if data.encoding == "papers" else adult_schema(intercept=bool(extra)).row_scale
+    if name == "a9a":
+        from tacenda.data.catalogue import A9A_NORM
+
+        norm = float(data.options.get("norm", A9A_NORM))
+        return math.hypot(norm, extra)
+    if name in KNOWN and name != "epsilon":
+        return math.sqrt(KNOWN[name][1] + extra)
+    return INTERCEPT_SCALE if extra and name != "sparse-regression" else 1.0
 
 
 def schema_of_file(data: DataSection) -> Schema:
@@ -170,7 +192,14 @@ def _of_file(config: RunConfig) -> Shape:
         records = len(owners)
     classes = len(schema.label.classes or ())
     return _spread(
-        config, records, len(schema.feature_names), classes, schema.row_norm, owners, tuple(notes)
+        config,
+        records,
+        len(schema.feature_names),
+        classes,
+        1.0,
+        owners,
+        tuple(notes),
+        schema.row_scale,
     )
 
 
@@ -273,6 +302,7 @@ def _spread(
     norm: float | None,
     owners: Any,
     notes: Sequence[str],
+    row_scale: float = 1.0,
 ) -> Shape:
     """The records over the nodes."""
     network, words = config.network, [*notes, *public_notes(config.data)]
@@ -284,9 +314,9 @@ def _spread(
         names, sizes = np.unique(owners, return_counts=True)
         check_node_column(network, len(names))
         words += promise_notes(config, "column", len(names))
-        return Shape(
-            sizes.astype(np.int64), features, classes, norm, tuple(names.tolist()), tuple(words)
-        )
+        labels = tuple(names.tolist())
+        sizes = sizes.astype(np.int64)
+        return Shape(sizes, features, classes, norm, labels, tuple(words), row_scale)
     n = node_count(network)
     if n > records:
         raise InputError(
@@ -298,7 +328,7 @@ def _spread(
         words.append(
             "the sizes of a label-skew partition follow the labels; equal sizes are assumed here"
         )
-    return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words))
+    return Shape(sizes, features, classes, norm, tuple(range(n)), tuple(words), row_scale)
 
 
 def _sizes(network: NetworkSection, records: int, n: int) -> Ints:

@@ -17,7 +17,7 @@ from tacenda.checks import one_of
 from tacenda.data import sources
 from tacenda.data.dataset import Dataset
 from tacenda.data.encoding import encode
-from tacenda.data.features import scale_rows, with_intercept
+from tacenda.data.features import add_intercept, scale_rows
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError
@@ -133,7 +133,7 @@ def _papers(table: Table, intercept: bool, sparse: bool, dtype: Any) -> Dataset:
     X: Any = np.concatenate(blocks, axis=1)
     labels = tuple(names)
     if intercept:
-        X, labels = with_intercept(X, labels)
+        X, labels = add_intercept(X), (*labels, "intercept")
     X = scale_rows(X, 1.0, in_place=True).astype(dtype, copy=False)
     if sparse:
         from scipy.sparse import csr_matrix

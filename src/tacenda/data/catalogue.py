@@ -3,6 +3,7 @@ and scikit-learn's bundled ones."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,11 @@ import numpy as np
 from tacenda.checks import one_of
 from tacenda.data import sources
 from tacenda.data.dataset import Dataset
-from tacenda.data.features import scale_rows, with_intercept
+from tacenda.data.features import within_unit_norm
 from tacenda.errors import InputError
 
+# Fourteen attributes, each at most one 1
+A9A_NORM = math.sqrt(14)
 # name -> one line for `tacenda datasets`
 NAMES: dict[str, str] = {
     "adult": (
@@ -85,9 +88,10 @@ def _adult(**options: Any) -> Dataset:
 
 
 def _a9a(
-    *, intercept: bool = False, sparse: bool = True, norm: float = 1.0, dtype: Any = np.float64
+    *, intercept: bool = False, sparse: bool = True, norm: float = A9A_NORM, dtype: Any = np.float64
 ) -> Dataset:
-    """32,561 records, 123 features, rows clipped to `norm`; `test` has the 16,281 others."""
+    """32,561 records, 123 features, rows shortened to `norm` (none by default) and divided by it;
+    `test` has the 16,281 others."""
     parts = [_a9a_part(name, intercept, sparse, norm, dtype) for name in ("a9a", "a9a.t")]
     return parts[0].with_test(parts[1])
 
@@ -104,13 +108,12 @@ def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a9a"
         path.write_bytes(content)
-        data = load_libsvm(path, 123, classes=("-1", "+1"), norm=norm, dtype=dtype)
+        data = load_libsvm(path, 123, classes=("-1", "+1"), dtype=dtype)
     X = data.X if sparse else data.X.toarray()
     names = data.feature_names
     notes = ["the quantile cuts behind a9a's binary features were read from the data"]
-    if intercept:
-        X, names = with_intercept(X, names, norm)
-    return Dataset(X, data.y, names, data.classes, "a9a", notes, norm=norm)
+    X, names, scale = within_unit_norm(X, names, norm, intercept=intercept)
+    return Dataset(X, data.y, names, data.classes, "a9a", notes, norm=1.0, row_scale=scale)
 
 
 def _epsilon(
@@ -153,8 +156,8 @@ def _epsilon(
 
 
 def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> Dataset:
-    """A set that scikit-learn carries: columns over their largest magnitude,
-    rows clipped to norm 1."""
+    """A set that scikit-learn carries: columns over their largest magnitude, hence in [-1, 1], and
+    rows divided by the largest norm that they can have."""
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
@@ -162,15 +165,12 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
     top = np.abs(X).max(axis=0)
     X = X / np.where(top > 0, top, 1.0)
     names = tuple(str(feature) for feature in bunch.feature_names)
-    if intercept:
-        X, names = with_intercept(X, names)
-    X = scale_rows(X, 1.0, in_place=True)
+    X, names, scale = within_unit_norm(X, names, math.sqrt(X.shape[1]), intercept=intercept)
     notes = ["the maxima by which columns are divided were read from the data"]
     if name == "diabetes":
         low, high = bunch.target.min(), bunch.target.max()
         notes.append("the bounds by which the target is scaled to [-1, 1] were read from the data")
-        return Dataset(
-            X, (2.0 * bunch.target - low - high) / (high - low), names, None, name, notes, norm=1.0
-        )
-    classes = tuple(str(c) for c in bunch.target_names)
-    return Dataset(X, bunch.target.astype(np.int64), names, classes, name, notes, norm=1.0)
+        y = (2.0 * bunch.target - low - high) / (high - low)
+        return Dataset(X, y, names, None, name, notes, norm=1.0, row_scale=scale)
+    classes, y = tuple(str(c) for c in bunch.target_names), bunch.target.astype(np.int64)
+    return Dataset(X, y, names, classes, name, notes, norm=1.0, row_scale=scale)

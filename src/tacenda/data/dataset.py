@@ -36,6 +36,9 @@ class Dataset:
         Label of the node that holds each record, shape (n,).
     norm : float or None, default=None
         Public bound on |x| that every row keeps; None: no bound.
+    row_scale : float, default=1.0
+        Public number by which all rows were divided to keep it; `Problem` takes it, so that
+        `strength` means what it means before the division.
     schema_hash : str or None, default=None
         Hash of the schema that encoded it.
     truth : ndarray of float or None, default=None
@@ -66,6 +69,7 @@ class Dataset:
     truth: Floats | None = None
     persons: Array | None = None
     test_persons: Array | None = None
+    row_scale: float = 1.0
 
     @property
     def n_records(self) -> int:

@@ -1,8 +1,9 @@
 """Records into feature rows, by nothing but the schema.
 
 Numbers are clipped to their bounds, transformed and scaled as declared, declared levels become
-one-hot columns, the optional constant feature is added, and every row is clipped to the schema's
-norm. Messages name a column and a record, never a cell.
+one-hot columns, the optional constant feature is added, and every row is divided by the schema's
+`row_scale`, so that its norm is at most 1. Rows are shortened only where the schema declares a
+smaller `row_norm` than its columns allow. Messages name a column and a record, never a cell.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ def encode(
         schema.name,
         notes,
         nodes=nodes,
-        norm=schema.row_norm,
+        norm=1.0,
+        row_scale=schema.row_scale,
         schema_hash=schema.hash(),
         persons=persons,
     )
@@ -446,9 +448,11 @@ def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: An
         filled.append((offset, 1.0))
     width = offset + int(schema.intercept)
     assemble = _sparse_rows if sparse else _dense_rows
-    return scale_rows(
-        assemble(filled, int(keep.sum()), width, dtype), schema.row_norm, in_place=True
-    )
+    rows = assemble(filled, int(keep.sum()), width, dtype)
+    # Shortens rows where the schema asks for it; else it only holds the bound against rounding
+    rows = scale_rows(rows, schema.row_scale, in_place=True)
+    rows *= rows.dtype.type(1.0 / schema.row_scale)
+    return rows
 
 
 # (place, value) of one entry in every row; each is one for all, or an array of one for each

@@ -3,6 +3,7 @@ a chunk of rows at a time."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +13,6 @@ from tacenda.checks import one_of, positive
 from tacenda.data.lazy_rows import LazyRows
 from tacenda.errors import InputError
 
-# A full row's length at norm 1: data sets promise nothing about how long the other features are.
-INTERCEPT_OF_DATA = 1.0
-# In units of data_norm: a quarter of the squared norm of a full row, whose features declared bounds
-# have scaled.
-INTERCEPT_OF_ESTIMATORS = 0.5
 # Bytes that one chunk's temporary may take: small beside any data set worth chunking.
 CHUNK_BYTES = 2**24
 
@@ -135,13 +131,11 @@ def scale_rows(
     return X
 
 
-def add_intercept(X: Any, value: float = INTERCEPT_OF_DATA) -> Any:
-    """Add a last column of a constant value; scale the rows afterwards.
+def add_intercept(X: Any, value: float = 1.0) -> Any:
+    """Add a last column of a constant value.
 
-    The constant is a feature like the others: it takes room inside the norm bound and is
-    regularised. A longer one leaves less room to the features, a shorter one needs a larger weight
-    for the same intercept. So there is one choice, the value: data sets and schemas take
-    INTERCEPT_OF_DATA, estimators INTERCEPT_OF_ESTIMATORS times data_norm.
+    The constant is a feature like the others: it counts in the norm of a row and is regularised. A
+    shorter one needs a larger weight for the same intercept.
 
     Parameters
     ----------
@@ -174,10 +168,13 @@ def add_intercept(X: Any, value: float = INTERCEPT_OF_DATA) -> Any:
     return wider
 
 
-def with_intercept(
-    X: Any, names: tuple[str, ...], norm: float | None = None
-) -> tuple[Any, tuple[str, ...]]:
-    """Add the constant feature and its name; rows are clipped where a norm is given.
+def within_unit_norm(
+    X: Any, names: tuple[str, ...], norm: float, *, intercept: bool = False
+) -> tuple[Any, tuple[str, ...], float]:
+    """Divide all rows by one public number, so that none has a norm above 1.
+
+    Rows longer than `norm` are shortened to it first; declare a norm that no row exceeds, and none
+    is. The constant feature is 1 before the division and is never shortened.
 
     Parameters
     ----------
@@ -185,28 +182,37 @@ def with_intercept(
         Shape (n, p).
     names : tuple of str
         One per column of X.
-    norm : float or None, default=None
-        The bound to which rows are clipped afterwards.
+    norm : float
+        Public bound on the norm of a row.
+    intercept : bool, default=False
+        Add the constant feature as the last column.
 
     Returns
     -------
     tuple
-        X with p + 1 columns, and their names.
+        The rows, the names of their columns, and the number by which they were divided.
 
     Examples
     --------
     >>> import numpy as np
     >>> import tacenda as tc
-    >>> tc.data.features.with_intercept(np.array([[0.3]]), ("age",))[1]
-    ('age', 'intercept')
+    >>> X = np.array([[0.3, 0.4]])
+    >>> tc.data.features.within_unit_norm(X, ("a", "b"), 0.5)[0]
+    array([[0.6, 0.8]])
     """
+    scale = math.hypot(positive("norm", norm), 1.0) if intercept else float(norm)
 
-    def wider(x: Any) -> Any:
-        x = add_intercept(x)
-        return x if norm is None else scale_rows(x, norm, in_place=True)
+    def divided(x: Any) -> Any:
+        x = scale_rows(x, norm)
+        x = add_intercept(x) if intercept else x
+        x *= x.dtype.type(1.0 / scale)
+        return x
 
-    X = X.mapped(wider, X.shape[1] + 1) if isinstance(X, LazyRows) else wider(X)
-    return X, (*names, "intercept")
+    if isinstance(X, LazyRows):
+        X = X.mapped(divided, X.shape[1] + int(intercept))
+    else:
+        X = divided(X)
+    return X, ((*names, "intercept") if intercept else names), scale
 
 
 def chunks(X: Array) -> list[slice]:

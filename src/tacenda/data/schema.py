@@ -12,7 +12,7 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,7 +40,7 @@ class _Part(BaseModel):
 
 @dataclass(frozen=True)
 class FeatureRule:
-    """How one encoded feature follows from the raw value, before the row is clipped to its norm.
+    """How one encoded feature follows from the raw value.
 
     feature = offset + slope * quantity. A coefficient w of the feature is therefore w * slope for
     each unit of the quantity. Values are clipped to the declared bounds first; a missing one gives
@@ -257,8 +257,22 @@ class NumericColumn(_Part):
             unit = np.clip(unit, 0.0, 1.0)  # the two logarithms may differ in their last bit
         return (unit if self.scale_to == "unit" else 2 * unit - 1)[:, None]
 
+    @property
+    def largest_square(self) -> float:
+        """The largest squared norm of this column's features, the indicator included."""
+        if self.transform == "standardise":
+            largest = max(abs(self._standard(self.low)), abs(self._standard(self.high))) ** 2
+        else:
+            largest = 1.0
+        if not self.missing_indicator:
+            return largest
+        gap = 0.0
+        if self.impute is not None:
+            gap = float(np.sum(self.encoded(np.array([self.impute])) ** 2))
+        return max(largest, 1.0 + gap)
+
     def decoded(self, features: Floats) -> Floats:
-        """Raw numbers from features of a row that was not clipped; the inverse of `encoded`.
+        """Raw numbers from features before the division by `row_scale`; the inverse of `encoded`.
 
         Parameters
         ----------
@@ -338,6 +352,11 @@ class CategoricalColumn(_Part):
                 "leave impute out"
             )
         return self
+
+    @property
+    def largest_square(self) -> float:
+        """The squared norm of this column's features: one of them is 1."""
+        return 1.0
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -444,10 +463,11 @@ Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind"
 
 
 class Schema(_Part):
-    """Public description of a table: columns, label, missing values and the norm of an encoded row.
+    """Public description of a table: columns, label and missing values.
 
-    Nothing in it may be learnt from the records: a bound or a level read from private data leaks
-    it.
+    Every encoded row is divided by one public number that follows from the declarations
+    (`row_scale`), so that no row has a norm above 1. Nothing in it may be learnt from the records:
+    a bound or a level read from private data leaks it.
 
     Parameters
     ----------
@@ -469,11 +489,12 @@ class Schema(_Part):
         "error" refuses them.
     missing_values : tuple of str, optional
         Texts that count as missing, beside an empty cell or a null.
-    row_norm : float, default=1.0
-        Public bound on the norm of an encoded row.
+    row_norm : float or None, default=None
+        Longer rows are shortened to this norm, in training and in prediction. None, or a number
+        that no row can exceed, shortens none. Where rows may be shortened, coefficients have no
+        original units, and there are no intervals.
     intercept : bool, default=False
-        A constant feature, added before the row is clipped to `row_norm`, hence inside the
-        bound.
+        A constant feature of value 1.
 
     Examples
     --------
@@ -494,7 +515,7 @@ class Schema(_Part):
     person: str | None = None
     missing: Literal["drop", "impute", "error"] = "drop"
     missing_values: tuple[str, ...] = DEFAULT_MISSING
-    row_norm: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    row_norm: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     intercept: bool = False
 
     @field_validator("columns")
@@ -639,11 +660,31 @@ class Schema(_Part):
 
     @property
     def rules(self) -> tuple[FeatureRule, ...]:
-        """How each feature is computed from the raw values, in the order of `feature_names`."""
+        """How each feature is computed from the raw values, in the order of `feature_names`, up to
+        the shortening of rows (`shortened_by`)."""
         found = [rule for column in self.columns for rule in column.rules]
         if self.intercept:
             found.append(FeatureRule("intercept", None, "1", 0.0, 1.0))
-        return tuple(found)
+        s = self.row_scale
+        return tuple(replace(rule, offset=rule.offset / s, slope=rule.slope / s) for rule in found)
+
+    @property
+    def largest_norm(self) -> float:
+        """The largest norm that an encoded row can have before it is divided: what the declared
+        bounds allow each number, 1 for a category, and 1 for the constant."""
+        return math.sqrt(sum(c.largest_square for c in self.columns) + float(self.intercept))
+
+    @property
+    def row_scale(self) -> float:
+        """The public number by which every row is divided, so that none has a norm above 1:
+        `largest_norm`, or the smaller `row_norm` where one is declared."""
+        largest = self.largest_norm
+        return largest if self.row_norm is None else min(self.row_norm, largest)
+
+    @property
+    def shortened_by(self) -> float:
+        """The largest factor by which a row may be shortened; 1 where none is."""
+        return self.largest_norm / self.row_scale
 
     @property
     def unconfirmed(self) -> tuple[str, ...]:

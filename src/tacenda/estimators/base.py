@@ -23,9 +23,11 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import FILL, Scaling
+from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
 from tacenda.evaluation.coefficients import (
+    ORIGINAL,
+    SHORTENED,
     CoefficientTable,
     coefficient_table,
     how_known,
@@ -77,7 +79,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     }
 
     _sklearn_name: str
-    _fill = FILL
     _ratio: str | None = None  # what exp(coefficient) is, where it has a name
     _references: Sequence[Sequence[int]] = ()  # categories in `intervals`, the reference first
 
@@ -113,7 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             loss=loss,
             regulariser=regulariser,
             strength=self.strength,
-            data_norm=scaling.data_norm,
+            row_scale=scaling.row_scale,
             weights=None
             if weights is None
             else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
@@ -307,8 +308,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
         self._errors = how_known(result)
         told = told_intervals(result)
+        self.feature_map_ = scaling.shortening
         self._inference = None
-        if told is not None:
+        if told is not None and self.feature_map_ is None:
             design = self._design(scaling)
             self._inference = told.mapped(design.matrix, design.offset)
         self._references = ()
@@ -334,7 +336,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         coef = std[:, :p] * np.abs(scaling.scale) * self._score_unit
         if scaling.constant is None or scaling.centre.any():
             return coef, None
-        return coef, std[:, p] * abs(scaling.constant) * self._score_unit
+        return coef, std[:, p] * scaling.constant * self._score_unit
 
     @property
     def _score_unit(self) -> float:
@@ -477,6 +479,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             If the forecast says that the noise will hide every coefficient.
         """
         check_is_fitted(self)
+        if self.feature_map_ is not None:
+            raise InputError(
+                "intervals needs rows that are never shortened: declare bounds=(low, high) from "
+                "public knowledge, and leave data_norm out."
+            )
         arranged = self._arranged(X, y, nodes=nodes)
         privacy = None
         if epsilon is not None:
@@ -543,9 +550,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             spans=None if spans is None else spans[rows],
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
-            notes=notes,
+            notes=[*notes, *self._shortening_notes()],
+            units=ORIGINAL if self.feature_map_ is None else SHORTENED,
             inference=getattr(self, "_inference", None),
         )
+
+    def _shortening_notes(self) -> list[str]:
+        """What a reader of the coefficients must know where rows may be shortened."""
+        if self.feature_map_ is None:
+            return []
+        return [
+            f"Rows of norm above {self.feature_map_.norm:g} are shortened to it, in training and "
+            "in prediction: coefficients are those of the shortened rows, have no original unit, "
+            "and no interval."
+        ]
 
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         """coef (n, K, p) and intercept (n, K) of every node, and their average."""
@@ -587,13 +605,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"at most {q} curious data holder{'' if q == 1 else 's'} combining what they know; "
                 "larger coalitions may learn more."
             )
-        if self.bounds is None or isinstance(self.bounds, str):
-            said.append(
-                f"No feature bounds were used: rows longer than data_norm={self.data_norm:g} "
-                "were scaled down to it."
-            )
-        else:
+        if self.bounds is not None and not isinstance(self.bounds, str):
             said.append("The declared feature bounds come from public knowledge.")
+        said += self._shortening_notes()
         if self.plan_ is not None and self.plan_.public_records is not None:
             said.append(
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
@@ -627,11 +641,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how
             )
-        norm = checks.positive("data_norm", self.data_norm)
+        norm = None if self.data_norm is None else checks.positive("data_norm", self.data_norm)
         if self.bounds is None:
-            warn_of_bounds(norm)
+            warn_of_bounds(1.0 if norm is None else norm)
         scaling = Scaling.of(
-            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr"), self._fill
+            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
         )
         return X, y, scaling
 
@@ -664,13 +678,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
             )
+        if self.feature_map_ is not None:
+            X = self.feature_map_(X)
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
         """Return a plain, fitted scikit-learn model with the same weights.
 
-        It needs no Tacenda to predict with, and is as private as this one (post-processing). A
-        regressor's predictions are not clipped to `target_bounds`.
+        It needs no Tacenda to predict with, and is as private as this one (post-processing). Where
+        rows are shortened (`feature_map_` is not None), it is a pipeline that does so first, and
+        that step needs Tacenda. A regressor's predictions are not clipped to `target_bounds`.
 
         Returns
         -------

@@ -28,7 +28,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         *,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         strength: float = 1e-4,
@@ -105,7 +105,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
         codes, known = self._codes(y)
-        rows, _ = scaling.rows(X)
+        rows = scaling.rows(X)
         self.classes_ = known
         loss = self._loss(len(known))
         sample = None if public is None else self._public(public, scaling)
@@ -177,7 +177,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
                 "public holds a label which is not among the classes; drop such records, "
                 "or declare it in classes."
             )
-        return scaling.rows(X)[0], np.searchsorted(self.classes_, y).astype(np.int64)
+        return scaling.rows(X), np.searchsorted(self.classes_, y).astype(np.int64)
 
     def _loss(self, n_classes: int) -> Any:
         raise InputError(f"{type(self).__name__} has no loss; use one of the public estimators.")

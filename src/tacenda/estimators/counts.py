@@ -11,7 +11,6 @@ from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.regressors import _PrivateRegressor
-from tacenda.estimators.scaling import NEVER_SHORTENED
 from tacenda.estimators.warnings import warn_of_counts
 from tacenda.problem.losses import NegativeBinomial, Poisson
 
@@ -60,7 +59,6 @@ class PrivatePoissonRegressor(_PrivateRegressor):
     """
 
     _sklearn_name = "PoissonRegressor"
-    _fill = NEVER_SHORTENED
     _ratio = "a rate ratio"
 
     def __init__(
@@ -73,7 +71,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         dispersion: float = 0.0,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         strength: float = 1e-4,
@@ -131,11 +129,11 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         if self.count_bound is None:
             warn_of_counts(UNDECLARED)
 
-    def _scaled_targets(self, y: Any, factors: Floats) -> Floats:
+    def _scaled_targets(self, y: Any) -> Floats:
         return np.clip(np.asarray(y, float), 0.0, self._most) / self._unit
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
-        clip = RESIDUAL * float(self.data_norm) if self.clip_norm is None else self.clip_norm
+        clip = RESIDUAL if self.clip_norm is None else self.clip_norm
         most = self._most / self._unit
         if checks.positive("dispersion", self.dispersion, zero=True) == 0.0:
             return Poisson(most), checks.positive("clip_norm", clip)

@@ -47,23 +47,27 @@ PARAMETERS = {
     "coalition": """int or None, default=1
         How many curious data holders may combine what they know. None: all others may; noise then
         needs no trust, and is larger.""",
-    "data_norm": """float, default=1.0
-        Norm to which rows of scaled features are shortened.""",
+    "data_norm": """float or None, default=None
+        Longer rows of scaled features are shortened to this norm, in training and in prediction.
+        None: no row is shortened with `bounds`, and without them the norm is 1. Where rows may be
+        shortened, coefficients have no original units and no intervals.""",
     "clip_norm": """float or None, default=None
         Bound on the gradient of one record, in scaled features. By default that of the loss; for
-        squared losses, in units of half the target range, 0.5 * data_norm, or 0.3 * data_norm with
-        the algorithms "auto" and "moments".""",
+        squared losses, in units of half the target range, 0.5, or 0.3 with the algorithms "auto"
+        and "moments".""",
     "bounds": """(low, high), "norm" or None, default=None
         Declared bounds of the features from public knowledge, each a number or one per feature;
-        features are clipped to them. "norm": rows are used as they are, and shortened to
+        features are clipped to them, scaled to [-1, 1], and all rows divided by one number, the
+        largest norm that they can have. "norm": rows are used as they are, and shortened to
         `data_norm`. None does the same with a warning.""",
     "target_bounds": """(float, float) or None, default=None
         Declared bounds of the target from public knowledge; targets and predictions are clipped to
         them. None clips the targets to (-1, 1), with a warning.""",
     "strength": """float, default=1e-4
-        Strength of the penalty, on the weights of the scaled features.""",
+        Strength of the penalty, on the weights of features scaled to [-1, 1] (of the features
+        themselves without `bounds`) and a constant.""",
     "fit_intercept": """bool, default=True
-        Whether to add a constant feature inside `data_norm`, penalised like the others.""",
+        Whether to add a constant feature, penalised like the others.""",
     "classes": """sequence or None, default=None
         The declared label set. None takes the labels found in y as public, which they are not
         always.""",
@@ -107,6 +111,9 @@ ATTRIBUTES = {
     "coef_table_": """CoefficientTable
         Coefficients by feature name, largest effects first, with the standard error that the
         privacy noise adds, where it is known.""",
+    "feature_map_": """Shortening or None
+        What shortens rows before they meet the weights, in training and in prediction; None where
+        no row is ever shortened.""",
     "classes_": """ndarray of shape (n_classes,)
         The sorted labels.""",
     "selection_strength_": """float

@@ -2,8 +2,8 @@
 
     folder/model.safetensors    coef, intercept, node_coef, node_intercept; coef_std and
                                 intercept_std, the standard errors by noise, where they are known
-    folder/model.json           kind, classes, feature names, settings, the privacy statement with
-                                its charges, conditions
+    folder/model.json           kind, classes, feature names, settings, the map that shortens rows
+                                (where any is), the privacy statement with its charges, conditions
     folder/MODEL_CARD.md        the same in words
 
 Nothing that was computed from private data without noise (the history, training scores) is written.
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
+from tacenda.estimators.scaling import Shortening
 from tacenda.formats.files import write_bytes, write_json, write_text
 from tacenda.privacy.statement import Statement
 from tacenda.report.card import card
@@ -71,6 +72,9 @@ def facts(estimator: Any) -> dict[str, Any]:
         "class_type": None if classes is None else np.asarray(classes).dtype.str,
         "feature_names": None if names is None else [str(n) for n in names],
         "n_features": int(estimator.n_features_in_),
+        "feature_map": None
+        if estimator.feature_map_ is None
+        else estimator.feature_map_.to_plain(),
         "node_labels": [str(label) for label in estimator.node_labels_],
         "privacy": None if estimator.privacy_ is None else estimator.privacy_.to_plain(),
         "conditions": list(estimator.conditions_),
@@ -153,6 +157,8 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    shortening = about["feature_map"]
+    model.feature_map_ = None if shortening is None else Shortening.from_plain(shortening)
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
     plain = about["privacy"]
     model.privacy_ = None if plain is None else Statement.from_plain(plain)

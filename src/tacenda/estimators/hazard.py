@@ -152,7 +152,7 @@ class PrivateDiscreteHazard(StackedModel):
         *,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         strength: float = 1e-4,
@@ -199,7 +199,7 @@ class PrivateDiscreteHazard(StackedModel):
         """
         at_risk, happened = person_periods(*times_and_events(y), self.periods)
         X, _, scaling = self._checked_rows(X, np.zeros(len(at_risk)))
-        rows, _ = scaling.rows(X)
+        rows = scaling.rows(X)
         weights, bound = self._sample_weights(sample_weight, len(at_risk))
         each = at_risk if weights is None else at_risk * weights[:, None]
         return self._fit_stacked(rows, happened.astype(np.int64), nodes, scaling, each, bound)

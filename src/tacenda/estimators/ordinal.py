@@ -76,7 +76,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         *,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         strength: float = 1e-4,
@@ -140,7 +140,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
         codes, self.classes_ = self._codes(y)
-        rows, _ = scaling.rows(X)
+        rows = scaling.rows(X)
         steps = np.arange(len(self.classes_) - 1)
         weights, bound = self._weights(sample_weight, codes)
         each = None if weights is None else np.repeat(weights[:, None], len(steps), axis=1)

@@ -8,8 +8,8 @@ import numpy as np
 
 
 def plain_model(estimator: Any) -> Any:
-    """The scikit-learn class of the same kind, fitted by hand:
-    it predicts exactly what the private one does."""
+    """The scikit-learn class of the same kind, fitted by hand: it predicts exactly what the private
+    one does. Where rows are shortened, a pipeline that does so first."""
     from sklearn import linear_model, svm
 
     kinds = {
@@ -39,4 +39,11 @@ def plain_model(estimator: Any) -> Any:
         model.feature_names_in_ = estimator.feature_names_in_
     if hasattr(estimator, "classes_"):
         model.classes_ = np.array(estimator.classes_)
-    return model
+    if estimator.feature_map_ is None:
+        return model
+    # Rows are shortened before they meet the weights, as in training
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    shorten = FunctionTransformer(estimator.feature_map_, accept_sparse=True)
+    return Pipeline([("shorten", shorten), ("model", model)])

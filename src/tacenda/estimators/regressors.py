@@ -65,7 +65,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         *,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
@@ -143,8 +143,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
         self._declare_targets()
-        rows, factors = scaling.rows(X)
-        targets = self._scaled_targets(y, factors)
+        rows = scaling.rows(X)
+        targets = self._scaled_targets(y)
         loss, clip_norm = self._loss(rows.shape[1])
         sample = None if public is None else self._public(public, scaling)
         return self._fit(
@@ -168,9 +168,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
             warn_of_targets()
         self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
 
-    def _scaled_targets(self, y: Any, factors: Floats) -> Floats:
-        """Targets as they are learnt. A record is shortened as a whole, its target too."""
-        return self._target.scaled(y) * factors
+    def _scaled_targets(self, y: Any) -> Floats:
+        """Targets as they are learnt."""
+        return self._target.scaled(y)
 
     def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         reach, centre = self._target.reach, self._target.centre
@@ -179,8 +179,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _public(self, public: Any, scaling: Scaling) -> tuple[Any, Array]:
         """The public sample as scaled rows and targets."""
         X, y = self._public_rows(public)
-        rows, factors = scaling.rows(X)
-        return rows, self._scaled_targets(y, factors)
+        return scaling.rows(X), self._scaled_targets(y)
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
         """The loss, and the bound on one record's gradient, for rows of that width."""
@@ -189,7 +188,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         named = self.algorithm in ("auto", MomentRegression.name)  # the planner's choice, or ours
         known = named if isinstance(self.algorithm, str) else self._is_newton(self.algorithm)
         residual = NEWTON_RESIDUAL if known and width <= MOST_FEATURES else RESIDUAL
-        return "squared", residual * float(self.data_norm)
+        return "squared", residual
 
     @staticmethod
     def _is_newton(algorithm: Any) -> bool:
@@ -210,7 +209,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.selection_strength_ = float(self.strength)
         if form is None or self.path_ is None or self.epsilon is None:
             return
-        which = regularisers.by_name(self._regulariser())
+        which = self._divided_regulariser
         larger = self.path_.strengths[self.path_.strengths > self.strength]
         tried = np.append(larger, float(self.strength))
         models = form.path(which, tried.tolist())
@@ -224,9 +223,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def _strengths(self, form: Quadratic) -> Floats:
         """From a strength that leaves no weight (l1), or a tenth of it (l2), downwards."""
-        which = regularisers.by_name(self._regulariser())
+        which = self._divided_regulariser
         slope = form.times(form.centre, form.values)
-        top = np.abs(slope).max() / which.l1 if which.l1 else 10.0 * form.values.max()
+        top = np.abs(slope).max() / which.l1 if which.l1 else 10.0 * form.values.max() / which.l2
         return np.asarray(PATH * max(float(top), 1e-9))
 
     def path(self, strengths: Any) -> RegressionPath:
@@ -253,13 +252,19 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
                 f"by {name!r}. Fit with algorithm='moments'."
             )
         values = np.array([checks.positive("strengths", s, zero=True) for s in np.ravel(strengths)])
-        models = form.path(regularisers.by_name(self._regulariser()), values.tolist())
+        models = form.path(self._divided_regulariser, values.tolist())
         coef, intercept = self._scaling.back(models)
         reach, centre = self._target.reach, self._target.centre
         return RegressionPath(values, coef * reach, intercept * reach + centre)
 
     def _regulariser(self) -> Any:
         return "l2"
+
+    @property
+    def _divided_regulariser(self) -> regularisers.Regulariser:
+        """Of the rows that were fitted, so that a strength means what the parameter does."""
+        found = regularisers.by_name(self._regulariser())
+        return regularisers.divided(found, self._scaling.row_scale)
 
     @property
     def _score_unit(self) -> float:
@@ -452,7 +457,7 @@ class PrivateElasticNet(_PrivateRegressor):
         l1_ratio: float = 0.5,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
@@ -543,7 +548,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         threshold: float = RESIDUAL,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
@@ -639,7 +644,7 @@ class PrivateQuantileRegressor(_PrivateRegressor):
         width: float = 0.05,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,

@@ -1,13 +1,13 @@
-"""From a user's features to rows inside data_norm, and from the learnt weights back to the user's
+"""From a user's features to rows of norm at most 1, and from the learnt weights back to the user's
 features.
 
-A row is taken in homogeneous coordinates (u, b): u the features, b a constant for the intercept. A
-whole row that is too long is multiplied by a factor k <= 1, and with it, in a regression, its
-target; that changes the weight of the record and nothing else: sign(w.(u, b)) and the relation y =
-w.(u, b) stay. So the model is linear in the user's own features, however long the rows are.
+    with bounds      u = (clip(x) - centre) * scale, in [-1, 1]; no row is longer than sqrt(p)
+    without          u = x, shortened to data_norm
 
-    with bounds      u = (clip(x) - centre) * scale,   centre and scale from the declared bounds
-    without          u = x, and rows are shortened as far as they must be
+The constant of the intercept stands beside u, and all rows are divided by one public number, the
+largest norm that (u, constant) can have. Weights are mapped back exactly. Where rows may be
+shortened (without bounds, or where data_norm is less than what the bounds allow), the same map
+stands before every prediction: `Shortening`.
 """
 
 from __future__ import annotations
@@ -19,76 +19,35 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.data.features import INTERCEPT_OF_ESTIMATORS, add_intercept, is_sparse, row_norms
+from tacenda.data.features import add_intercept, is_sparse, scale_rows
 from tacenda.errors import InputError
 
-# Declared bounds are rarely all reached at once:
-# a row of features at half of them has norm data_norm
-FILL = 0.5
-# Where a row that is shortened would mean another record: with its constant none is too long
-NEVER_SHORTENED = 1.0 / math.sqrt(1.0 - INTERCEPT_OF_ESTIMATORS**2)
+# The constant beside features in [-1, 1], and beside rows with a norm only, in units of that norm
+CONSTANT, CONSTANT_OF_NORM = 1.0, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
-    """u = (clip(x, low, high) - centre) * scale (p,), then the constant b (None: no intercept),
-    then at most data_norm."""
+class Shortening:
+    """x -> centre + k (clip(x, low, high) - centre), k = min(1, norm / |(clip(x) - centre) *
+    scale|): a feature map that stands before a linear model, in training and in prediction."""
 
     centre: Floats
     scale: Floats
     low: Floats | None
     high: Floats | None
-    constant: float | None
-    data_norm: float
+    norm: float
 
-    @classmethod
-    def of(
-        cls,
-        bounds: Any,
-        n_features: int,
-        data_norm: float,
-        intercept: bool,
-        sparse: bool,
-        fill: float = FILL,
-    ) -> Scaling:
-        """The scaling that public declarations give: bounds None, "norm", or (low, high) with
-        numbers or (p,) arrays. fill: a row at this share of all bounds has norm data_norm."""
-        constant = INTERCEPT_OF_ESTIMATORS * data_norm if intercept else None
-        if bounds is None or isinstance(bounds, str):
-            if isinstance(bounds, str) and bounds != "norm":
-                raise InputError(
-                    f"bounds must be None, 'norm' or a pair (low, high), not {bounds!r}."
-                )
-            return cls(np.zeros(n_features), np.ones(n_features), None, None, constant, data_norm)
-        low, high = _pair(bounds, n_features)
-        if sparse and (np.any(low > 0) or np.any(high < 0)):
-            raise InputError(
-                "bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X."
-            )
-        # Zeros must stay zeros in a sparse X,
-        # and without an intercept nothing could take up a shift.
-        centred = intercept and not sparse
-        centre = (low + high) / 2 if centred else np.zeros(n_features)
-        reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
-        full = 1.0 if sparse else fill * math.sqrt(max(1, int(np.count_nonzero(reach))))
-        scale = np.divide(data_norm / full, reach, out=np.zeros(n_features), where=reach > 0)
-        return cls(centre, scale, low, high, constant, data_norm)
+    def __call__(self, X: Any) -> Any:
+        """The shortened features, in the units of X."""
+        short = scale_rows(self.scaled(X), self.norm, in_place=False)
+        back = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
+        if is_sparse(short):
+            short.data *= back[short.indices]
+            return short
+        return short * back + self.centre
 
-    def rows(self, X: Any) -> tuple[Any, Floats]:
-        """(rows (N, p) or (N, p + 1) of norm at most data_norm, factors k (N,))."""
-        u = self._scaled(X)
-        if self.constant is not None:
-            u = add_intercept(u, self.constant)
-        norms = row_norms(u)
-        # One part in ten million short of the bound, so that rounding cannot lift a row above it.
-        k = np.minimum(1.0, (1 - 1e-7) * self.data_norm / np.maximum(norms, 1e-300))
-        if is_sparse(u):
-            from scipy.sparse import diags_array
-
-            return (diags_array(k) @ u).tocsr().astype(u.dtype), k
-        return u * k[:, None].astype(u.dtype), k
-
-    def _scaled(self, X: Any) -> Any:
+    def scaled(self, X: Any) -> Any:
+        """u (N, p): clipped to the bounds and scaled, before anything is shortened."""
         if self.low is None or self.high is None:
             return X
         if is_sparse(X):
@@ -100,15 +59,118 @@ class Scaling:
         dtype = np.asarray(X).dtype
         return ((np.clip(X, self.low, self.high) - self.centre) * self.scale).astype(dtype)
 
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values, which `from_plain` reads."""
+        names = ("centre", "scale", "low", "high")
+        found = {name: getattr(self, name) for name in names}
+        return {
+            **{name: None if v is None else v.tolist() for name, v in found.items()},
+            "norm": self.norm,
+        }
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Shortening:
+        """What `to_plain` wrote."""
+        names = ("centre", "scale", "low", "high")
+        arrays = (None if values[n] is None else np.array(values[n], float) for n in names)
+        return cls(*arrays, float(values["norm"]))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Features u by `map`, shortened to its norm; beside: the constant before the division (None:
+    no intercept); all divided by row_scale. largest: the norm that u can have (infinite without
+    bounds)."""
+
+    map: Shortening
+    beside: float | None
+    largest: float
+
+    @classmethod
+    def of(
+        cls, bounds: Any, n_features: int, data_norm: float | None, intercept: bool, sparse: bool
+    ) -> Scaling:
+        """The scaling that public declarations give: bounds None, "norm", or (low, high) with
+        numbers or (p,) arrays. data_norm: the norm to which longer u are shortened; None shortens
+        none with bounds, and is 1 without."""
+        if bounds is None or isinstance(bounds, str):
+            if isinstance(bounds, str) and bounds != "norm":
+                raise InputError(
+                    f"bounds must be None, 'norm' or a pair (low, high), not {bounds!r}."
+                )
+            norm = 1.0 if data_norm is None else data_norm
+            shape = Shortening(np.zeros(n_features), np.ones(n_features), None, None, norm)
+            return cls(shape, CONSTANT_OF_NORM * norm if intercept else None, math.inf)
+        low, high = _pair(bounds, n_features)
+        if sparse and (np.any(low > 0) or np.any(high < 0)):
+            raise InputError(
+                "bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X."
+            )
+        # Zeros must stay zeros in a sparse X,
+        # and without an intercept nothing could take up a shift.
+        centred = intercept and not sparse
+        centre = (low + high) / 2 if centred else np.zeros(n_features)
+        reach = (high - low) / 2 if centred else np.maximum(np.abs(low), np.abs(high))
+        scale = np.divide(1.0, reach, out=np.zeros(n_features), where=reach > 0)
+        largest = math.sqrt(max(1, int(np.count_nonzero(reach))))
+        norm = largest if data_norm is None else min(data_norm, largest)
+        shape = Shortening(centre, scale, low, high, norm)
+        return cls(shape, CONSTANT if intercept else None, largest)
+
+    @property
+    def centre(self) -> Floats:
+        return self.map.centre
+
+    @property
+    def scale(self) -> Floats:
+        """(p,) what a feature is multiplied by in a row."""
+        return self.map.scale / self.row_scale
+
+    @property
+    def low(self) -> Floats | None:
+        return self.map.low
+
+    @property
+    def high(self) -> Floats | None:
+        return self.map.high
+
+    @property
+    def constant(self) -> float | None:
+        """The constant as it stands in a row."""
+        return None if self.beside is None else self.beside / self.row_scale
+
+    @property
+    def row_scale(self) -> float:
+        """By what all rows are divided: the largest norm of (u, constant)."""
+        return math.hypot(self.map.norm, self.beside or 0.0)
+
+    @property
+    def shortening(self) -> Shortening | None:
+        """The map that stands before predictions too; None where no row is ever shortened."""
+        return None if self.map.norm >= self.largest else self.map
+
+    @property
+    def shortened_by(self) -> float:
+        """The largest factor by which a row may be shortened."""
+        return self.largest / self.map.norm
+
+    def rows(self, X: Any) -> Any:
+        """Rows (N, p) or (N, p + 1) of norm at most 1."""
+        # Where nothing is to be shortened it only holds the bound against rounding
+        u = scale_rows(self.map.scaled(X), self.map.norm)
+        if self.beside is not None:
+            u = add_intercept(u, self.beside)
+        u *= u.dtype.type(1.0 / self.row_scale)
+        return u
+
     def back(self, w: Array) -> tuple[Floats, Floats]:
         """(coef (..., p), intercept (...)) in the user's scale of the weights (..., p)
         or (..., p + 1)."""
         w = np.asarray(w, float)
         p = len(self.scale)
         coef = w[..., :p] * self.scale
-        intercept = (
-            np.zeros(coef.shape[:-1]) if self.constant is None else w[..., p] * self.constant
-        )
+        constant = self.constant
+        intercept = np.zeros(coef.shape[:-1]) if constant is None else w[..., p] * constant
         return coef, intercept - coef @ self.centre
 
     def forth(self, coef: Array, intercept: Array) -> Floats:

@@ -597,11 +597,8 @@ class _Reader:
         arranged, model = self.arranged, self.arranged.estimator
         outputs = arranged.problem.n_outputs
         weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
-        asked = CandidateScores(
-            tuple(tuple(w.reshape(-1).tolist()) for w in weights),
-            self.scoring,
-            float(arranged.scaling.constant or 0.0),
-        )
+        models = tuple(tuple(w.reshape(-1).tolist()) for w in weights)
+        asked = CandidateScores(models, self.scoring)
         coalition, n = search.estimator.coalition, arranged.topology.n
         masked = coalition is not None and n > coalition + 1
         return simulate(

@@ -21,7 +21,7 @@ from tacenda.data.features import is_sparse
 from tacenda.errors import UnsupportedError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import NEVER_SHORTENED, Scaling
+from tacenda.estimators.scaling import Scaling
 from tacenda.evaluation.coefficients import CoefficientTable
 from tacenda.runtime.result import RunResult
 
@@ -29,7 +29,6 @@ from tacenda.runtime.result import RunResult
 class StackedModel(PrivateLinearModel):
     """Coefficients that are shared by the T rows of a record, and T intercepts."""
 
-    _fill = NEVER_SHORTENED
     fit_intercept = True
     _stacked = True
     _rows_each: int
@@ -135,6 +134,7 @@ class _StackedScaling:
     def __init__(self, plain: Scaling, each: int) -> None:
         self.plain, self.each = plain, each
         self.scale, self.centre, self.constant = plain.scale, plain.centre, plain.constant
+        self.shortening = plain.shortening
 
     def back(self, w: Array) -> tuple[Floats, Floats]:
         """(coef (..., p), intercepts (..., T))."""

@@ -69,9 +69,9 @@ def warn_of_bounds(data_norm: float) -> None:
     """Said of every fit without declared bounds, whatever the data are,
     so that it tells nothing about them."""
     warnings.warn(
-        f"bounds is not declared: rows longer than data_norm={data_norm:g} (the intercept's "
-        "constant included) are scaled down to it. Declare bounds=(low, "
-        "high) from public knowledge, or bounds='norm' if this is what you want.",
+        f"bounds is not declared: rows longer than data_norm={data_norm:g} are shortened to it, in "
+        "training and in prediction. Declare bounds=(low, high) from public knowledge, or "
+        "bounds='norm' if this is what you want.",
         DeclarationWarning,
         stacklevel=4,
     )

@@ -39,6 +39,7 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder
 
 ORIGINAL, ENCODED = "in the original units", "of the features as the data set encodes them"
+SHORTENED = "of the shortened rows"
 KNOWN = "moments"  # the algorithm whose noise passes on to its model by a known linear map
 
 
@@ -394,8 +395,9 @@ def run_coefficients(
     names : sequence of str
         Its features; a last one called "intercept" is the intercept.
     schema : Schema or None, default=None
-        The scaling and transforms that it declares are undone, the label's too. Without one the
-        weights are shown for the features as they were given, and all spans are 1.
+        The scaling and transforms that it declares are undone, the label's too. Without one, or
+        where its `row_norm` shortens rows, the weights are shown for the encoded features, and all
+        spans are 1.
     outputs : sequence or None, default=None
         The classes, where there are several scores.
     inference : Inference or None, default=None
@@ -424,7 +426,10 @@ def run_coefficients(
     shown = names[: p - 1] if constant else names
     if inference is None:
         inference = told_intervals(result, None if schema is None else design_of(schema))
-    if schema is None:
+    if schema is None or schema.shortened_by > 1.0:
+        notes = _ratios(result)
+        if schema is not None:
+            inference, notes = None, [shortening_note(schema), *notes]
         return coefficient_table(
             shown,
             w[:, :-1] if constant else w,
@@ -433,7 +438,7 @@ def run_coefficients(
             intercept_std=None if std is None or not constant else std[:, -1],
             outputs=outputs,
             errors=how_known(result),
-            notes=_ratios(result),
+            notes=notes,
             units=ENCODED,
             inference=inference,
         )
@@ -457,7 +462,7 @@ def run_coefficients(
         spans=spans_of(schema)[_shown_rules(schema)],
         outputs=outputs,
         errors=how_known(result),
-        notes=[*_shortened(schema, row_factor(schema)), *_references(schema), *_ratios(result)],
+        notes=[*_references(schema), *_ratios(result)],
         inference=inference,
     )
 
@@ -510,18 +515,18 @@ def design_of(schema: Schema, loss: str | None = None) -> Design:
     >>> tc.evaluation.design_of(schema).names
     ("ward is 's'", "ward is 'w'", 'intercept')
     """
-    factor, centre, reach = row_factor(schema), *schema.label.centre_and_reach
+    scale, (centre, reach) = schema.row_scale, schema.label.centre_and_reach
     if loss in RATIOS:  # scores are logarithms of a rate
         centre, reach = math.log(reach), 1.0
     rules, references, kept = schema.rules, references_of(schema), _shown_rules(schema)
-    d, unit = len(rules), factor * reach
+    d, unit = len(rules), reach / scale  # unit: of an indicator's and of the constant's weight
     matrix = np.zeros((len(kept) + 1, d))
     for row, j in enumerate(kept):
-        matrix[row, j] = rules[j].slope * unit
+        matrix[row, j] = rules[j].slope * reach
         base = references.get(str(rules[j].column))
         if base is not None:
-            matrix[row, base] = -rules[j].slope * unit
-    matrix[-1] = [rule.offset * unit for rule in rules]
+            matrix[row, base] = -rules[j].slope * reach
+    matrix[-1] = [rule.offset * reach for rule in rules]
     constants = []
     for column, base in references.items():
         matrix[-1, base] += unit
@@ -534,14 +539,15 @@ def design_of(schema: Schema, loss: str | None = None) -> Design:
         matrix,
         np.append(np.zeros(len(kept)), centre),
         np.array([a - b for a, b in pairwise(constants)]).reshape(-1, d),
-        constants[-1] / factor if constants else None,
-        _even_moment(schema) * factor**2,
+        constants[-1] * scale if constants else None,
+        _even_moment(schema) / scale**2,
     )
 
 
 def _even_moment(schema: Schema) -> Floats:
-    """(d, d) the mean of xx' for records whose columns are independent of each other and spread
-    evenly over what is declared; a tenth of the numbers that may be missing is."""
+    """(d, d) the mean of xx', before rows are divided, for records whose columns are independent of
+    each other and spread evenly over what is declared; a tenth of the numbers that may be missing
+    is."""
     d = len(schema.rules)
     mean, covariance, at = np.zeros(d), np.zeros((d, d)), 0
     for column in schema.columns:
@@ -605,30 +611,18 @@ def spans_of(schema: Schema) -> Floats:
     return np.array(spans)
 
 
-def row_factor(schema: Schema) -> float:
-    """By how much a record in the middle of all declared ranges is shortened to the row norm."""
-    square = float(schema.intercept)
-    for column in schema.columns:
-        if isinstance(column, CategoricalColumn):
-            square += 1.0
-        else:
-            middle = column.encoded(np.array([(column.low + column.high) / 2]))
-            square += float(np.sum(middle**2))
-    return min(1.0, schema.row_norm / max(square, 1e-300) ** 0.5)
-
-
 def _ratios(result: RunResult) -> list[str]:
     known = RATIOS.get(str(result.settings["problem"].get("loss")))
     return [] if known is None else [ratio_note(known)]
 
 
-def _shortened(schema: Schema, factor: float) -> list[str]:
-    if factor == 1.0:
-        return []
-    return [
-        f"Rows are shortened to norm {schema.row_norm:g}: the coefficients are those of a record "
-        f"in the middle of the declared ranges, whose row is multiplied by {factor:.3g}."
-    ]
+def shortening_note(schema: Schema) -> str:
+    """Why a schema with a small row_norm has no original units, in one sentence."""
+    return (
+        f"The schema's row_norm ({schema.row_scale:.4g}) shortens rows by a factor of up to "
+        f"{schema.shortened_by:.3g}, so a coefficient has no original unit and no interval; leave "
+        "row_norm out to have both."
+    )
 
 
 def _short(value: float | None) -> str:

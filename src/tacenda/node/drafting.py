@@ -120,12 +120,12 @@ def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
 
 
 def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """The terms with what the schema says: its hash, the width, the row norm, the classes, and a
+    """The terms with what the schema says: its hash, the width, the row scale, the classes, and a
     number's bounds."""
     schema.require_confirmed()
     problem = {
         "n_features": len(schema.feature_names),
-        "data_norm": schema.row_norm,
+        "row_scale": schema.row_scale,
         **terms.get("problem", {}),
     }
     if schema.label.classes is not None:

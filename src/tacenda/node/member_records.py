@@ -110,10 +110,15 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
             f"contract field problem.n_features must be the schema's {len(schema.feature_names)} "
             f"features, not {p.n_features}."
         )
-    if schema.row_norm > p.data_norm:
+    if p.data_norm < 1.0:
         raise InputError(
-            "contract field problem.data_norm must be at least the schema's row_norm, "
-            f"{schema.row_norm:g}."
+            "contract field problem.data_norm must be at least 1, the norm of the schema's rows "
+            f"after their division by row_scale, not {p.data_norm:g}."
+        )
+    if p.row_scale != schema.row_scale:
+        raise InputError(
+            "contract field problem.row_scale must be the number by which the schema divides its "
+            f"rows, {schema.row_scale!r}, not {p.row_scale!r}."
         )
     if (p.classes is None) != (schema.label.classes is None) or tuple(p.classes or ()) != (
         schema.label.classes or ()
@@ -170,6 +175,7 @@ def problem_of(
         strength=p.strength,
         loss_scale=p.loss_scale,
         data_norm=p.data_norm,
+        row_scale=p.row_scale,
         radius=p.radius,
         clip_norm=p.clip_norm,
         classes=None if p.classes is None else range(len(p.classes)),

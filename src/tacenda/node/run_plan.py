@@ -177,6 +177,7 @@ def facts_of(contract: Contract) -> Facts:
         clip_norm=p.clip_norm,
         radius=p.radius,
         classes=len(p.classes or ()),
+        row_scale=p.row_scale,
         prefix="contract field problem.",
     )
     sizes = np.array([contract.trained_size(name) for name in contract.names], float)

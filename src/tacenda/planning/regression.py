@@ -9,11 +9,16 @@ adds to the curvature (half its edge), a = lambda/(h + lambda), K the steps and 
 with g the noise of one step's mean gradient on whitened records, whose expected norm is set by
 size. Both noises follow from the budget: the moment has
 `share` of mu^2, each step (1 - share)/K.
+
+Rows are divided by the largest norm that they can have, so most are much shorter than 1. The noise
+of the moment then makes steps short, and more of them are taken: their noise is averaged, and
+costs little.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +29,9 @@ from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
 
+STEPS = (8, 15, 24, 40)  # Newton steps that are tried
+SQUARE = 1 / 6  # of a row's largest norm, squared: values that fill half of their bounds
+NEARLY = 1.05  # of the least forecast risk: the fewest steps that reach it are taken
 HOPELESS = 2.0  # forecast risk over that of a model of zeros: so little budget asks for short steps
 
 
@@ -36,25 +44,30 @@ def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
     """MomentRegression for least squares: masked against a coalition of that size, with
     independent noise for None and where such a coalition leaves some member nearly alone; nothing
     for other losses, and where next to nothing can be learnt."""
-    facts, rounds = (
-        case.facts,
-        case.most if case.fixed else min(case.most, MomentRegression.default_rounds),
-    )
-    if not serves(facts) or rounds < 2:
+    facts = case.facts
+    if not serves(facts) or case.most < 2:
         return []
     noise = _average_noise(case, coalition)
     if coalition is not None and noise > WORTH * _average_noise(case, None):
         return by_moments(case, None)
     algorithm = MomentRegression(noise="independent" if coalition is None else "masked")
+    rounds = case.most if case.fixed else min(case.most, _rounds(case, algorithm, noise))
     undone, noisy = excess(case, algorithm, noise, rounds)
     land = case.landscape
     if undone + noisy > HOPELESS * 0.5 * float(land.copies @ (land.eigenvalues * land.signal)):
         return []
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
-    forecast = Forecast(
-        total, total, MomentRegression.default_rounds, noise, undone, noisy, case.mixing.second, 0.0
-    )
+    forecast = Forecast(total, total, rounds, noise, undone, noisy, case.mixing.second, 0.0)
     return [Candidate(algorithm, rounds, 0, forecast, coalition)]
+
+
+def _rounds(case: Case, algorithm: MomentRegression, noise: float) -> int:
+    """The fewest rounds that come near the least risk for rows of typical length."""
+    land = case.landscape
+    shorter = replace(land, eigenvalues=SQUARE * land.eigenvalues, signal=land.signal / SQUARE)
+    there = replace(case, landscape=shorter)
+    risks = [sum(excess(there, algorithm, noise, 1 + steps)) for steps in STEPS]
+    return 1 + next(s for s, risk in zip(STEPS, risks, strict=True) if risk <= NEARLY * min(risks))
 
 
 def _average_noise(case: Case, coalition: int | None) -> float:

@@ -68,13 +68,15 @@ class Constants:
         clip_norm: float | None = None,
         radius: float = RADIUS,
         classes: int = 0,
+        row_scale: float = 1.0,
         prefix: str = "",
     ) -> Constants:
         """From names or objects and plain numbers, each of them checked; `prefix` stands before a
         name in errors.
 
         classes: how many classes the labels have; a multiclass loss needs it, and the others do not
-        look at it.
+        look at it. row_scale: by how much the rows were divided; `strength` means what it meant
+        before (`regularisers.divided`).
         """
         which = losses.by_name(loss)
         multiclass = which.kind == "multiclass"
@@ -86,7 +88,7 @@ class Constants:
             )
         return cls(
             which,
-            regularisers.by_name(regulariser),
+            regularisers.divided(regularisers.by_name(regulariser), row_scale),
             checks.positive(f"{prefix}strength", strength, zero=True),
             checks.positive(f"{prefix}loss_scale", loss_scale),
             checks.positive(f"{prefix}data_norm", data_norm),

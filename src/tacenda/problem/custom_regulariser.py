@@ -315,6 +315,34 @@ class CustomRegulariser:
         )
 
 
+class DividedRegulariser(CustomRegulariser):
+    """R(w/s) of somebody's own R, for rows that were divided by s."""
+
+    def __init__(self, original: CustomRegulariser, row_scale: float) -> None:
+        self.original, self.row_scale = original, row_scale
+        super().__init__(
+            original.name,
+            value=self._value_of,
+            gradient=self._gradient_of,
+            prox=None if original._prox is None else self._prox_of,
+            strong_convexity=original.strong_convexity / row_scale**2,
+            smoothness=original.smoothness / row_scale**2,
+        )
+        self.modules = original.modules
+
+    def _value_of(self, w: Any) -> Any:
+        return self.original._value(w / self.row_scale)
+
+    def _gradient_of(self, w: Any) -> Any:
+        return self.original._gradient(w / self.row_scale) / self.row_scale
+
+    def _prox_of(self, w: Any, step: Any) -> Any:
+        # v = s u: step R(u) + s^2 |u - w/s|^2/2
+        s = self.row_scale
+        assert self.original._prox is not None
+        return s * self.original._prox(w / s, step / s**2)
+
+
 def _points(dim: int) -> Floats:
     """Public points of several sizes, dense and sparse; always the same ones."""
     k = np.arange(1, _POINTS * dim + 1, dtype=np.float64).reshape(_POINTS, dim)

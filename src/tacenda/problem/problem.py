@@ -57,6 +57,10 @@ class Problem:
     data_norm : float, default=1.0
         Public bound on the l2 norm of every row of X. Declare it from public knowledge: the
         noise is computed from it.
+    row_scale : float, default=1.0
+        The public number by which the rows were divided to keep `data_norm`, as `Dataset.row_scale`
+        tells it. `strength` then means what it means for the rows before the division: the
+        regulariser is R(w / row_scale).
     clip_norm : float or None, default=None
         Public bound to which per-record gradients are clipped. Needed where the loss has no
         bounded slope (squared loss); None does not clip.
@@ -130,6 +134,7 @@ class Problem:
         strength: float = 1e-4,
         loss_scale: float = 1.0,
         data_norm: float = 1.0,
+        row_scale: float = 1.0,
         clip_norm: float | None = None,
         radius: float = RADIUS,
         on_large_rows: str = "error",
@@ -154,6 +159,7 @@ class Problem:
             clip_norm=clip_norm,
             radius=radius,
             classes=2,
+            row_scale=row_scale,
         )
         self.loss = declared.loss
         self.regulariser = declared.regulariser

@@ -1,7 +1,9 @@
 """Regularisers R(w), acting on each row of a (b, d) array (or on one vector of length d).
 
 Each of them is l1 |w|_1 + (l2/2) |w|^2 with its own pair of weights (l1, l2), which is all that the
-kernels need to know. The one exception comes with mapped records only: there l2 is a row of
+kernels need to know. Rows that are divided by a public number s need a model w that is s times as
+long; `divided` then gives R(w/s), so that `strength` means what it meant before the division: l1 is
+divided by s, and l2 by s^2. The one exception comes with mapped records only: there l2 is a row of
 weights, one for each coordinate (`WeightedL2`). A user's own (`CustomRegulariser`) has no such
 weights, and serves those who take it by gradient or prox.
 """
@@ -9,7 +11,7 @@ weights, and serves those who take it by gradient or prox.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy as np
 from tacenda import checks, plugins
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.problem.custom_regulariser import CustomRegulariser
+from tacenda.problem.custom_regulariser import CustomRegulariser, DividedRegulariser
 from tacenda.problem.generalised_lasso import GeneralisedLasso
 
 ORTHOGONAL = 1e-8  # of two columns' lengths: a product up to here counts as rounding
@@ -33,6 +35,7 @@ __all__ = [
     "Unmapped",
     "WeightedL2",
     "by_name",
+    "divided",
     "mapped",
     "names",
     "register",
@@ -129,6 +132,7 @@ class Regulariser(Protocol):
 class _Weighted:
     """The formulas shared by all of them: R(w) = l1 |w|_1 + (l2/2) |w|^2."""
 
+    row_scale: float = 1.0  # s of R(w/s)
     weighted: ClassVar[bool] = False  # whether l2 is a row of weights
 
     @property
@@ -224,8 +228,23 @@ class NoRegulariser(_Weighted):
 
 
 @dataclass(frozen=True)
-class L2(_Weighted):
+class _Divided(_Weighted):
+    """Acts on the model of the rows before they are divided by `row_scale`."""
+
+    row_scale: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        checks.positive("row_scale", self.row_scale)
+
+
+@dataclass(frozen=True)
+class L2(_Divided):
     """R(w) = |w|^2 / 2; 1-strongly convex and smooth.
+
+    Parameters
+    ----------
+    row_scale : float, default=1.0
+        s of R(w/s): the public number by which the rows are divided.
 
     Examples
     --------
@@ -238,13 +257,18 @@ class L2(_Weighted):
 
     @property
     def l2(self) -> float:
-        """1."""
-        return 1.0
+        """1 / `row_scale`^2."""
+        return 1.0 / self.row_scale**2
 
 
 @dataclass(frozen=True)
-class L1(_Weighted):
+class L1(_Divided):
     """R(w) = |w|_1; neither smooth nor strongly convex.
+
+    Parameters
+    ----------
+    row_scale : float, default=1.0
+        s of R(w/s): the public number by which the rows are divided.
 
     Examples
     --------
@@ -257,18 +281,20 @@ class L1(_Weighted):
 
     @property
     def l1(self) -> float:
-        """1."""
-        return 1.0
+        """1 / `row_scale`."""
+        return 1.0 / self.row_scale
 
 
 @dataclass(frozen=True)
-class ElasticNet(_Weighted):
+class ElasticNet(_Divided):
     """R(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; (1 - l1_ratio)-strongly convex.
 
     Parameters
     ----------
     l1_ratio : float, default=0.5
         Share of the l1 part, from 0 (l2 alone) to 1 (l1 alone).
+    row_scale : float, default=1.0
+        s of R(w/s): the public number by which the rows are divided.
 
     Examples
     --------
@@ -281,17 +307,18 @@ class ElasticNet(_Weighted):
     name: ClassVar[str] = "elastic-net"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.between("l1_ratio", self.l1_ratio, 0.0, 1.0, open_ends=False)
 
     @property
     def l1(self) -> float:
-        """`l1_ratio`."""
-        return float(self.l1_ratio)
+        """`l1_ratio` / `row_scale`."""
+        return float(self.l1_ratio) / self.row_scale
 
     @property
     def l2(self) -> float:
-        """1 - `l1_ratio`."""
-        return 1.0 - float(self.l1_ratio)
+        """(1 - `l1_ratio`) / `row_scale`^2."""
+        return (1.0 - float(self.l1_ratio)) / self.row_scale**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,7 +466,7 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     --------
     >>> import tacenda as tc
     >>> tc.regularisers.by_name("elastic-net")
-    ElasticNet(l1_ratio=0.5)
+    ElasticNet(row_scale=1.0, l1_ratio=0.5)
     """
     if isinstance(regulariser, (CustomRegulariser, *_BY_NAME.values())):
         return regulariser  # type: ignore[return-value]
@@ -457,6 +484,37 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
         checks.one_of("regulariser", name, [*_BY_NAME, *_REGISTERED, *offered])
         plugins.load(offered[str(name)], register)
     return _REGISTERED[str(name)]
+
+
+def divided(regulariser: Regulariser, row_scale: float) -> Regulariser:
+    """R(w/s), for a model w of rows that were divided by s.
+
+    Scores stay what they are, and so does the meaning of `strength`.
+
+    Parameters
+    ----------
+    regulariser : Regulariser
+        R, for the rows before the division.
+    row_scale : float
+        s > 0, a public number.
+
+    Returns
+    -------
+    Regulariser
+        The regulariser for the divided rows.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.regularisers.divided(tc.regularisers.L2(), 2.0).l2
+    0.25
+    """
+    s = checks.positive("row_scale", row_scale)
+    if s == 1.0 or not isinstance(regulariser, CustomRegulariser | _Divided):
+        return regulariser  # none, or one of mapped records
+    if isinstance(regulariser, CustomRegulariser):
+        return DividedRegulariser(regulariser, s)
+    return replace(regulariser, row_scale=regulariser.row_scale * s)
 
 
 @dataclass(frozen=True)

@@ -456,6 +456,7 @@ def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
         "classes": None if data.classes is None else list(data.classes),
         "positive": data.classes[1] if data.classes and len(data.classes) == 2 else None,
         "norm": data.norm,
+        "row_scale": data.row_scale,
         "nodes": private.held.n,
         "node_labels": None if names is None else [str(label) for label in names],
         "schema_hash": data.schema_hash,

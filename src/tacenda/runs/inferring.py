@@ -13,7 +13,7 @@ from tacenda.config.private_run import private_run
 from tacenda.config.sections import RunConfig
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
-from tacenda.evaluation.coefficients import design_of
+from tacenda.evaluation.coefficients import design_of, shortening_note
 from tacenda.inference.alike import Heterogeneity, heterogeneity
 from tacenda.inference.asking import facts_of_run, intervals, statistic_of
 from tacenda.inference.design import Design, Forecast, forecast
@@ -61,6 +61,9 @@ class Question:
         self, level: float = 0.95, covariance: str = "robust", anyway: bool = False
     ) -> Inference:
         """Ask for intervals of the coefficients, and keep them in the folder."""
+        schema = self.folder.schema_path
+        if schema.is_file() and (read_schema := Schema.read(schema)).shortened_by > 1.0:
+            raise InputError(shortening_note(read_schema))
         expected = None if anyway else self.forecast(covariance)
         if expected is not None:  # before the records are read
             expected.require_any()

@@ -51,9 +51,6 @@ class CandidateScores(Statistic):
         "accuracy", "neg_log_loss" (of at most ln 100 a record) or "neg_brier_score" for classes;
         "neg_mean_squared_error" or "neg_mean_absolute_error" (of errors up to a quarter of the
         target range) for numbers.
-    constant : float, default=0.0
-        Value of the rows' last feature before they were shortened: a row that was, is scored at
-        its full length. 0 where rows have no such feature.
 
     Examples
     --------
@@ -67,11 +64,9 @@ class CandidateScores(Statistic):
 
     models: tuple[tuple[float, ...], ...]
     scoring: str
-    constant: float = 0.0
 
     def __post_init__(self) -> None:
         checks.one_of("scoring", self.scoring, SCORINGS)
-        checks.positive("constant", self.constant, zero=True)
         rows = tuple(tuple(float(number) for number in row) for row in self.models)
         if not rows or len({len(row) for row in rows}) != 1:
             raise InputError("models must be at least one candidate, all of the same length.")
@@ -135,22 +130,12 @@ class CandidateScores(Statistic):
         """
         found = np.empty((len(records), self.length))
         with np.errstate(all="ignore"):  # whatever the records hold, a score is in [0, 1]
-            shortened = self._shortened(records)
             for k, weights in enumerate(self.models):
-                scores = records.scores(np.asarray(weights)) / shortened[:, None]
-                loss = self._losses(records, scores, records.labels / shortened)
+                loss = self._losses(records, records.scores(np.asarray(weights)), records.labels)
                 # NaN is the worst score: a record must not count for some candidates only
                 loss = np.nan_to_num(loss / self.largest, nan=1.0, posinf=1.0)
                 found[:, k] = 0.5 - np.clip(loss, 0.0, 1.0)
         return found
-
-    def _shortened(self, records: Records) -> Floats:
-        """(M,) the factors by which rows, and targets with them, were shortened."""
-        if not self.constant:
-            return np.ones(len(records))
-        last = records.rows[:, [-1]]
-        column = last if isinstance(last, np.ndarray) else last.toarray()
-        return np.asarray(column, np.float64)[:, 0] / self.constant
 
     @property
     def largest(self) -> float:

@@ -42,6 +42,7 @@ def test_declared_shapes_are_the_true_ones(name: str, intercept: bool) -> None:
     assert shape.features == private.problem.n_features
     assert shape.classes == (0 if private.dataset.classes is None else len(private.dataset.classes))
     assert shape.norm == private.dataset.norm
+    assert shape.row_scale == pytest.approx(private.dataset.row_scale)
 
 
 @pytest.mark.parametrize(

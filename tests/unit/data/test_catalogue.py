@@ -124,16 +124,17 @@ def test_uci_text():
     assert len(table) == 2 and table.columns["income"].tolist() == ["<=50K", "<=50K"]
     d = data.encode(adult.adult_schema(), table)
     assert d.n_records == 1 and d.y.tolist() == [0]
-    assert d.X[0, 0] * np.sqrt(np.sum((d.X[0] / d.X[0].max()) ** 2)) == pytest.approx(
-        (39 - 16) / (90 - 16)
-    )
+    assert d.row_scale == pytest.approx(np.sqrt(14))  # six numbers and eight categories
+    assert d.X[0, 0] * d.row_scale == pytest.approx((39 - 16) / (90 - 16))
+    assert d.X[0].max() * d.row_scale == pytest.approx(1.0)
 
 
 @needs_a9a
 def test_a9a():
     d = data.load("a9a")
     assert d.X.shape == (32_561, 123) and d.test[0].shape == (16_281, 123) and d.y.sum() == 7_841
-    assert np.sqrt(d.X.multiply(d.X).sum(axis=1)).max() <= 1 + 1e-12
+    assert np.sqrt(d.X.multiply(d.X).sum(axis=1)).max() == pytest.approx(1.0)
+    np.testing.assert_allclose(d.X.data * d.row_scale, 1.0)  # no row is shortened
     assert data.load("a9a", intercept=True, sparse=False).X.shape == (32_561, 124)
 
 

@@ -27,7 +27,6 @@ def schema(**changes):
             },
         ],
         "label": {"name": "ill", "classes": ["no", "yes"]},
-        "row_norm": 10.0,
     }
     return Schema.build(**{**base, **changes})
 
@@ -35,10 +34,15 @@ def schema(**changes):
 GOOD = {"age": ["30", "70", "20"], "ward": ["south", "north", "south"], "ill": ["yes", "no", "no"]}
 
 
+def undivided(d):
+    return d.X * d.row_scale
+
+
 def test_values_by_hand():
     d = data.encode(schema(), GOOD)
-    np.testing.assert_allclose(d.X, [[0.2, 0, 1], [1, 1, 0], [0, 0, 1]])
-    assert d.y.tolist() == [1, 0, 0] and d.classes == ("no", "yes") and d.norm == 10.0
+    np.testing.assert_allclose(undivided(d), [[0.2, 0, 1], [1, 1, 0], [0, 0, 1]])
+    assert d.y.tolist() == [1, 0, 0] and d.classes == ("no", "yes") and d.norm == 1.0
+    assert d.row_scale == schema().row_scale == pytest.approx(np.sqrt(2))
     assert (
         d.feature_names == ("age", "ward=north", "ward=south") and d.schema_hash == schema().hash()
     )
@@ -46,10 +50,20 @@ def test_values_by_hand():
 
 def test_out_of_bounds_and_infinite_values_are_clipped():
     d = data.encode(schema(), {**GOOD, "age": ["-5", "1e300", "inf"]})
-    np.testing.assert_allclose(d.X[:, 0], [0, 1, 1])
+    np.testing.assert_allclose(undivided(d)[:, 0], [0, 1, 1])
 
 
-def test_rows_are_clipped_to_the_norm_with_the_intercept_inside():
+def test_no_row_is_shortened_and_none_is_longer_than_1():
+    s = schema(intercept=True)
+    d = data.encode(s, GOOD)
+    np.testing.assert_allclose(d.X, np.array([[0.2, 0, 1, 1], [1, 1, 0, 1], [0, 0, 1, 1]]) / 3**0.5)
+    assert np.linalg.norm(d.X, axis=1).max() == pytest.approx(1.0)
+    assert s.shortened_by == 1.0 and schema(intercept=True, row_norm=10.0).shortened_by == 1.0
+    np.testing.assert_array_equal(encode_features(s, GOOD), d.X)
+
+
+def test_a_smaller_norm_shortens_rows_with_the_intercept_inside():
+    assert schema(row_norm=1.0, intercept=True).shortened_by == pytest.approx(3**0.5)
     d = data.encode(schema(row_norm=1.0, intercept=True), GOOD)
     np.testing.assert_allclose(np.linalg.norm(d.X, axis=1), 1.0)
     np.testing.assert_allclose(d.X[1], np.array([1, 1, 0, 1]) / np.sqrt(3))
@@ -78,7 +92,7 @@ def test_unknown_levels():
         {**schema().columns[1].model_dump(), "unknown": "column"},
     ]
     d = data.encode(schema(columns=columns), table)
-    np.testing.assert_array_equal(d.X[:, 1:], [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    np.testing.assert_allclose(undivided(d)[:, 1:], [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
 
 MISSING = {"age": ["30", "?", "20"], "ward": ["south", "north", ""], "ill": ["yes", "no", "no"]}
@@ -86,10 +100,10 @@ MISSING = {"age": ["30", "?", "20"], "ward": ["south", "north", ""], "ill": ["ye
 
 def test_missing_values_as_declared():
     d = data.encode(schema(missing="drop"), MISSING)
-    np.testing.assert_allclose(d.X, [[0.2, 0, 1]])
+    np.testing.assert_allclose(undivided(d), [[0.2, 0, 1]])
     assert any("leaves out records" in note for note in d.notes)
     d = data.encode(schema(missing="impute"), MISSING)
-    np.testing.assert_allclose(d.X, [[0.2, 0, 1], [0.5, 1, 0], [0, 0, 1]])
+    np.testing.assert_allclose(undivided(d), [[0.2, 0, 1], [0.5, 1, 0], [0, 0, 1]])
     assert not d.notes
     with pytest.raises(InputError, match="record 2 has a missing value"):
         data.encode(schema(missing="error"), MISSING)
@@ -179,13 +193,15 @@ def test_whole_numbers_match_levels_written_without_a_point():
 
 
 def test_features_without_a_label():
+    scale = np.sqrt(2)
     np.testing.assert_allclose(
-        encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]]
+        scale * encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]]
     )
     with pytest.raises(InputError, match="record 1 has a missing value; .*missing_indicator"):
         encode_features(schema(), {"age": ["?"], "ward": ["south"]})
     np.testing.assert_allclose(
-        encode_features(schema(missing="impute"), {"age": ["?"], "ward": ["north"]}), [[0.5, 1, 0]]
+        scale * encode_features(schema(missing="impute"), {"age": ["?"], "ward": ["north"]}),
+        [[0.5, 1, 0]],
     )
 
 

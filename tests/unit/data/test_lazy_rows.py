@@ -159,9 +159,14 @@ def test_of_a_libsvm_file(tmp_path: Any, dense: bool) -> None:
         assert same_rows(lazy.X.read(), whole.X)
         for kind in ("even", "labels", "feature"):
             assert_same_parts(kind, whole, lazy)
-    wider, names = data.features.with_intercept(lazy.X, lazy.feature_names, 1.0)
-    other = data.features.with_intercept(whole.X, whole.feature_names, 1.0)
-    assert names == other[1] and same_rows(wider.read(), other[0])
+    for intercept in (False, True):
+        wider, *more = data.features.within_unit_norm(
+            lazy.X, lazy.feature_names, 1.0, intercept=intercept
+        )
+        other, *again = data.features.within_unit_norm(
+            whole.X, whole.feature_names, 1.0, intercept=intercept
+        )
+        assert more == again and same_rows(wider.read(), other)
     if not dense:
         with pytest.raises(InputError, match="n_features must be declared"):
             data.load_libsvm(path, lazy=True)

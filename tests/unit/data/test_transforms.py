@@ -21,12 +21,12 @@ def numeric(**fields):
 
 
 def schema(*columns, **fields):
-    return Schema.build(columns=columns, label=LABEL, **{"row_norm": 100.0, **fields})
+    return Schema.build(columns=columns, label=LABEL, **fields)
 
 
 def encoded(column, values, **fields):
     s = schema(column, **fields)
-    return data.encode(s, {"x": values, "y": ["a", "b"] * (len(values) // 2)}).X
+    return s.row_scale * data.encode(s, {"x": values, "y": ["a", "b"] * (len(values) // 2)}).X
 
 
 def test_log1p_by_hand():
@@ -59,10 +59,10 @@ def test_a_missing_number_is_said_and_never_dropped(sparse):
     s = schema(*columns)
     table = {"x": ["?", "50"], "z": ["25", "NaN"], "c": ["v", ""]}
     X = data.encode(s, {**table, "y": ["a", "b"]}, sparse=sparse).X
-    X = X.toarray() if sparse else X
+    X = s.row_scale * (X.toarray() if sparse else X)
     assert s.feature_names == ("x", "missing(x)", "z", "missing(z)", "c=u", "c=v", "missing(c)")
     np.testing.assert_allclose(X, [[0, 1, 0.25, 0, 0, 1, 0], [0.5, 0, 0.5, 1, 0, 0, 1]])
-    np.testing.assert_allclose(encode_features(s, table), X)
+    np.testing.assert_allclose(s.row_scale * encode_features(s, table), X)
     assert schema(*columns, missing="impute").missing == "impute"  # nothing is left to impute
 
 
@@ -101,10 +101,16 @@ def columns(draw):
 def test_every_row_keeps_its_bounds_for_every_float(column, values, norm):
     s = Schema(columns=(column,), label=data.Label(**LABEL), row_norm=norm, intercept=True)
     values = [v if column.missing_indicator or v == v else 0.0 for v in values]
-    X = encode_features(s, {"x": np.array(values)})
+    X, alone = encode_features(s, {"x": np.array(values)}), column.encoded(np.array(values))
     assert np.isfinite(X).all() and X.shape == (len(values), len(s.feature_names))
-    assert (np.linalg.norm(X, axis=1) <= norm * (1 + 1e-12)).all()
-    alone = column.encoded(np.array(values))
+    assert (np.linalg.norm(X, axis=1) <= 1 + 1e-12).all()
+    free = s.model_copy(update={"row_norm": None})
+    whole = encode_features(free, {"x": np.array(values)}) * free.row_scale
+    assert (np.linalg.norm(whole, axis=1) <= free.largest_norm * (1 + 1e-12)).all()
+    gone = np.isnan(values)
+    np.testing.assert_allclose(whole[~gone, : len(alone[0])], alone[~gone], atol=1e-300, rtol=1e-12)
+    if norm >= free.largest_norm:
+        np.testing.assert_array_equal(X * s.row_scale, whole)
     present = alone[~np.isnan(values)]
     if column.transform == "standardise":
         ends = column.encoded(np.array([column.low, column.high]))

@@ -1,7 +1,9 @@
-"""Scaling of features and targets: rows stay inside data_norm, and the way back is exact."""
+"""Scaling of features and targets: rows are divided by one public number, and the way back is
+exact."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from tacenda.errors import InputError
-from tacenda.estimators.scaling import Scaling, TargetScaling
+from tacenda.estimators.scaling import Scaling, Shortening, TargetScaling
 
 
 @settings(max_examples=60, deadline=None)
@@ -20,53 +22,89 @@ from tacenda.estimators.scaling import Scaling, TargetScaling
     bounds=st.sampled_from(
         [None, "norm", (-1.0, 3.0), (0.0, 50.0), ([-1.0, 0.0, 5.0], [1.0, 0.0, 9.0])]
     ),
-    norm=st.sampled_from([0.1, 1.0, 7.0]),
+    norm=st.sampled_from([None, 0.1, 1.0, 7.0]),
     intercept=st.booleans(),
     single=st.booleans(),
 )
 def test_rows_fit_and_the_model_comes_back(
-    seed: int, bounds: Any, norm: float, intercept: bool, single: bool
+    seed: int, bounds: Any, norm: float | None, intercept: bool, single: bool
 ) -> None:
-    """For records inside the bounds, w.row = k (coef.x + intercept): the same sign, whatever the
-    row's length was."""
+    """w.row = coef.x + intercept, for x as it is where nothing is shortened, else for the x of the
+    map that stands before predictions too."""
     rng = np.random.default_rng(seed)
-    low, high = (-5.0, 5.0) if bounds is None or isinstance(bounds, str) else bounds
+    declared = not (bounds is None or isinstance(bounds, str))
+    low, high = bounds if declared else (-5.0, 5.0)
     X = rng.uniform(low, high, size=(20, 3)).astype(np.float32 if single else np.float64)
+    X[0] = low  # a corner: the longest row without an intercept, and one of the longest with one
     scaling = Scaling.of(bounds, 3, norm, intercept, sparse=False)
-    rows, k = scaling.rows(X)
+    rows = scaling.rows(X)
     assert rows.dtype == X.dtype
     assert rows.shape == (20, 4 if intercept else 3)
-    assert np.linalg.norm(rows.astype(float), axis=1).max() <= norm
-    assert np.all((k > 0) & (k <= 1))
+    longest = np.linalg.norm(rows.astype(float), axis=1).max()
+    assert longest <= 1 + (1e-6 if single else 1e-12)
+    assert (scaling.shortening is None) == (declared and (norm is None or norm >= 3**0.5))
+    if scaling.shortening is None and intercept:
+        assert longest == pytest.approx(1.0, abs=1e-6)  # no longer than it has to be
     w = rng.standard_normal((2, rows.shape[1]))
     coef, offset = scaling.back(w)
     tolerance = 1e-4 if single else 1e-9
-    np.testing.assert_allclose(
-        rows @ w.T, k[:, None] * (X @ coef.T + offset), rtol=tolerance, atol=tolerance * norm
-    )
+    mapped = X if scaling.shortening is None else scaling.shortening(X)
+    np.testing.assert_allclose(rows @ w.T, mapped @ coef.T + offset, rtol=tolerance, atol=tolerance)
+    again = scaling.forth(coef, offset)
+    kept = np.append(scaling.scale > 0, np.ones(intercept, bool))
+    np.testing.assert_allclose(again[:, kept], w[:, kept], rtol=1e-9, atol=1e-9)
+
+
+def test_the_public_number_follows_from_the_declaration() -> None:
+    assert Scaling.of((0, 9), 8, None, True, sparse=False).row_scale == pytest.approx(3.0)
+    assert Scaling.of((0, 9), 9, None, False, sparse=True).row_scale == pytest.approx(3.0)
+    fixed = Scaling.of(([0, 5], [1, 5]), 2, None, True, sparse=False)
+    assert fixed.row_scale == pytest.approx(2**0.5)  # a feature without room counts nothing
+    norm = Scaling.of("norm", 100, 2.0, True, sparse=False)
+    assert norm.row_scale == pytest.approx(5**0.5) and norm.beside == 1.0
+    smaller = Scaling.of((0, 9), 8, 2.0, True, sparse=False)
+    assert smaller.shortened_by == pytest.approx(2**0.5)
 
 
 def test_values_outside_the_bounds_are_clipped() -> None:
-    scaling = Scaling.of((0.0, 1.0), 2, 1.0, True, sparse=False)
-    inside, _ = scaling.rows(np.array([[0.0, 1.0]]))
-    outside, _ = scaling.rows(np.array([[-40.0, 90.0]]))
+    scaling = Scaling.of((0.0, 1.0), 2, None, True, sparse=False)
+    inside = scaling.rows(np.array([[0.0, 1.0]]))
+    outside = scaling.rows(np.array([[-40.0, 90.0]]))
     np.testing.assert_array_equal(inside, outside)
 
 
+@pytest.mark.parametrize("norm", [None, 1.0])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_sparse_rows_are_those_of_the_dense_formula_and_stay_sparse(intercept: bool) -> None:
+def test_sparse_rows_are_those_of_the_dense_formula_and_stay_sparse(
+    intercept: bool, norm: float | None
+) -> None:
     X = csr_matrix(np.array([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [4.0, -9.0, 1.0]]))
-    scaling = Scaling.of(([-1, -2, 0], [4, 2, 1]), 3, 1.0, intercept, sparse=True)
-    rows, k = scaling.rows(X)
-    constant = [0.5] if intercept else []
-    by_hand = np.array([[0, 1.0, 0, *constant], [0, 0, 0, *constant], [1.0, -1.0, 1.0, *constant]])
-    lengths = np.linalg.norm(by_hand, axis=1)
-    np.testing.assert_allclose(
-        rows.toarray(), by_hand / np.maximum(1.0, lengths)[:, None], rtol=1e-6
-    )
-    assert rows.nnz == 4 + 3 * len(constant)
-    np.testing.assert_allclose(k, np.minimum(1, 1 / np.maximum(lengths, 1e-9)), rtol=1e-6)
+    scaling = Scaling.of(([-1, -2, 0], [4, 2, 1]), 3, norm, intercept, sparse=True)
+    rows = scaling.rows(X)
+    by_hand = np.array([[0, 1.0, 0], [0, 0, 0], [1.0, -1.0, 1.0]])
+    if norm is not None:
+        by_hand[2] /= 3**0.5
+    constant = np.ones((3, 1)) if intercept else np.zeros((3, 0))
+    by_hand = np.hstack([by_hand, constant])
+    by_hand /= np.linalg.norm(by_hand[2])
+    np.testing.assert_allclose(rows.toarray(), by_hand, rtol=1e-12)
+    assert rows.nnz == 4 + 3 * intercept
     assert X[0, 1] == 2.0  # the user's matrix is not changed
+    dense = Scaling.of(([-1, -2, 0], [4, 2, 1]), 3, norm, intercept, sparse=True)
+    np.testing.assert_allclose(dense.rows(X.toarray()), by_hand, rtol=1e-12)
+    if scaling.shortening is not None:
+        mapped = scaling.shortening(X)
+        assert hasattr(mapped, "tocsr")
+        np.testing.assert_allclose(mapped.toarray()[2], np.array([4.0, -2.0, 1.0]) / 3**0.5)
+
+
+def test_the_map_travels_as_plain_values() -> None:
+    X = np.random.default_rng(0).uniform(-3, 9, (30, 2))
+    for bounds in ("norm", ([0, 0], [5, 6])):
+        found = Scaling.of(bounds, 2, 0.7, True, sparse=False).shortening
+        assert found is not None
+        again = Shortening.from_plain(json.loads(json.dumps(found.to_plain())))
+        np.testing.assert_array_equal(found(X), again(X))
 
 
 def test_targets_by_hand() -> None:

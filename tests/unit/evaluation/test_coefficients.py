@@ -18,13 +18,7 @@ from tacenda.data.encoding import encode_features
 from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from tacenda.estimators.export import load_model
-from tacenda.evaluation.coefficients import (
-    INTERCEPT,
-    coefficient_table,
-    row_factor,
-    run_coefficients,
-    spans_of,
-)
+from tacenda.evaluation.coefficients import INTERCEPT, coefficient_table, run_coefficients, spans_of
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -39,7 +33,6 @@ SCHEMA = Schema(
     ),
     label=Label(name="price", low=100, high=500, scale_to="symmetric"),
     intercept=True,
-    row_norm=100.0,  # no row is shortened
 )
 
 
@@ -91,12 +84,15 @@ def test_effects_are_over_the_declared_range_and_sorted() -> None:
 
 def test_shortened_rows_are_said() -> None:
     short = SCHEMA.model_copy(update={"row_norm": 1.0})
-    middle = {"age": 50.0, "income": 5e4, "hour": 12.0, "size": 30.0, "site": "a"}
-    wide, cut = (encode_features(s, {k: [v] for k, v in middle.items()}) for s in (SCHEMA, short))
-    assert row_factor(SCHEMA) == 1.0
-    assert row_factor(short) == pytest.approx(np.linalg.norm(cut) / np.linalg.norm(wide))
-    table = run_coefficients(result_of(np.ones(8)), short.feature_names, short)
-    assert "shortened to norm 1" in table.notes[0] and "shortened" in str(table)
+    assert SCHEMA.row_scale == pytest.approx(3.0)  # 1 + 1 + 1 + 4 + 1, and the constant
+    assert SCHEMA.shortened_by == 1.0 and short.shortened_by == pytest.approx(3.0)
+    table = run_coefficients(result_of(np.arange(8.0)), short.feature_names, short)
+    assert "row_norm (1) shortens rows by a factor of up to 3" in table.notes[0]
+    assert "original" not in table.units
+    assert {row.feature: row.coefficient for row in table}["age"] == 0.0
+    assert "shortens" not in str(
+        run_coefficients(result_of(np.ones(8)), SCHEMA.feature_names, SCHEMA)
+    )
 
 
 def test_without_a_schema_weights_are_shown_as_they_are() -> None:

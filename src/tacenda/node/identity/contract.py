@@ -59,10 +59,11 @@ class ProblemTerms(_Part):
     """f_i(w) = (loss_scale/size_i) sum_j loss + strength R(w), rows of norm at most data_norm,
     gradients clipped to clip_norm.
 
-    loss_options: settings of the loss, such as label_bound of "poisson"; its usual ones where they
-    are not given. radius: no coordinate of a message is larger in absolute value; who sends a
-    larger one is cut off. loss_code, regulariser_code: of a plugin, the hash of its source, which
-    must be the same at every member.
+    row_scale: by how much the rows were divided, as the schema says; strength is for the rows
+    before that. loss_options: settings of the loss, such as label_bound of "poisson"; its usual
+    ones where they are not given. radius: no coordinate of a message is larger in absolute value;
+    who sends a larger one is cut off. loss_code, regulariser_code: of a plugin, the hash of its
+    source, which must be the same at every member.
     """
 
     loss: str = "logistic"
@@ -74,6 +75,7 @@ class ProblemTerms(_Part):
     strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
     loss_scale: Positive = 1.0
     data_norm: Positive = 1.0
+    row_scale: Positive = 1.0
     clip_norm: Positive | None = None
     radius: Positive = RADIUS
     n_features: Annotated[int, Field(ge=1, le=10_000_000)]
