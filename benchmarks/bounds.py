@@ -103,7 +103,7 @@ def areas(schema: data.Schema, table: dict[str, Any], epsilon: float) -> tuple[i
                 epsilon=epsilon,
                 delta=DELTA,
                 n_nodes=NODES,
-                data_norm=schema.row_norm,
+                row_scale=schema.row_scale,
                 fit_intercept=False,
                 random_state=seed,
             ).fit(X, y)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tacenda
-from tacenda.data.features import with_intercept
+from tacenda.data.features import within_unit_norm
 
 SMALL = [
     "--data",
@@ -66,12 +66,12 @@ def test_the_table_is_what_the_models_give(tools: Any, tmp_path: Path) -> None:
     )
     ceiling, _, row, _, floor = found["table"]
     data = tacenda.data.load("classification", n=200, features=5)
-    rows, _ = with_intercept(data.X, data.feature_names, 1.0)
+    rows, _, scale = within_unit_norm(data.X, data.feature_names, 1.0, intercept=True)
     shards = tacenda.data.partition.even(rows, data.y, 4, seed=0)
     model = tacenda.load(found["results"][0]).model
     X, y = np.concatenate([x for x, _ in shards]), np.concatenate([y for _, y in shards])
     sign = 2.0 * y - 1
-    objective = np.mean(np.log1p(np.exp(-sign * (X @ model)))) + 0.5e-4 * model @ model
+    objective = np.mean(np.log1p(np.exp(-sign * (X @ model)))) + 0.5e-4 * model @ model / scale**2
     assert row["objective"] == pytest.approx(objective, rel=1e-9)
     assert row["accuracy"] == pytest.approx(np.mean((X @ model > 0) == (y == 1)))
     assert floor["accuracy"] == pytest.approx(max(np.mean(y), 1 - np.mean(y)))

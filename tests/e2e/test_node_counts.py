@@ -25,7 +25,7 @@ def _stage(folder: Path, **changes: Any) -> Any:
         schema_hash=schema.hash(),
         problem={
             "n_features": 4,
-            "data_norm": schema.row_norm,
+            "row_scale": schema.row_scale,
             "loss": "poisson",
             "loss_options": {"label_bound": 12.0},
             "strength": 0.01,

@@ -71,9 +71,12 @@ class Shortening:
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Shortening:
         """What `to_plain` wrote."""
-        names = ("centre", "scale", "low", "high")
-        arrays = (None if values[n] is None else np.array(values[n], float) for n in names)
-        return cls(*arrays, float(values["norm"]))  # type: ignore[arg-type]
+        low, high = (
+            None if values[name] is None else np.array(values[name], float)
+            for name in ("low", "high")
+        )
+        centre, scale = np.array(values["centre"], float), np.array(values["scale"], float)
+        return cls(centre, scale, low, high, float(values["norm"]))
 
 
 @dataclass(frozen=True, eq=False)

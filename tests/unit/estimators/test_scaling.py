@@ -51,7 +51,7 @@ def test_rows_fit_and_the_model_comes_back(
     mapped = X if scaling.shortening is None else scaling.shortening(X)
     np.testing.assert_allclose(rows @ w.T, mapped @ coef.T + offset, rtol=tolerance, atol=tolerance)
     again = scaling.forth(coef, offset)
-    kept = np.append(scaling.scale > 0, np.ones(intercept, bool))
+    kept = np.append(scaling.scale > 0, np.ones(int(intercept), bool))
     np.testing.assert_allclose(again[:, kept], w[:, kept], rtol=1e-9, atol=1e-9)
 
 

@@ -54,7 +54,6 @@ def schema(reference: str | None = None, *, intercept: bool = True, number: bool
         ],
         label=label,
         intercept=intercept,
-        row_norm=2.0,  # the longest row: age 1, two indicators and the constant
     )
 
 
@@ -73,7 +72,7 @@ def by_hand(base: str) -> tuple[list[str], Any]:
 def problem(own: Schema, **more: Any) -> tc.Problem:
     data = encode(own, TABLE)
     shards = tc.data.partition.even(data.X, data.y, 2, seed=0)
-    return tc.Problem(shards, data_norm=own.row_norm, **more)
+    return tc.Problem(shards, row_scale=own.row_scale, **more)
 
 
 def at(model: Any, loss: str) -> RunResult:

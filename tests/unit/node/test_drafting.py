@@ -189,7 +189,7 @@ def test_labels_beyond_the_bound_are_refused_by_the_schema_alone(tmp_path: Path)
         schema_hash=schema.hash(),
         problem={
             "n_features": len(schema.feature_names),
-            "data_norm": schema.row_norm,
+            "row_scale": schema.row_scale,
             "loss": "poisson",
             "loss_options": {"label_bound": 11.0},
         },

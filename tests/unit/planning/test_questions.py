@@ -342,7 +342,7 @@ def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_p
     counted = plan(*file, *described, "--nodes", "4")
     declared = plan(*described, "--nodes", "4", "--records", "20")
     read = Schema.read(schema)
-    norm, width = f"problem.data_norm={read.row_norm!r}", str(len(read.feature_names))
+    norm, width = f"problem.row_scale={read.row_scale!r}", str(len(read.feature_names))
     same = plan("--nodes", "4", "--records", "20", "--features", width, "--set", norm)
     for key in ("algorithm", "rounds", "forecast", "mu", "bytes"):
         assert counted[key] == declared[key] == same[key], key

@@ -151,3 +151,37 @@ def test_l2_in_the_coordinates_of_a_map():
     v = rng.normal(size=(5, 6))
     w = v.reshape(5, 2, 3) @ matrix.T
     np.testing.assert_allclose(found.value(v), 0.5 * (w**2).sum(axis=(1, 2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "reg",
+    [
+        regularisers.L2(),
+        regularisers.L1(),
+        regularisers.ElasticNet(0.3),
+        regularisers.NoRegulariser(),
+        regularisers.GeneralisedLasso(np.diff(np.eye(3), axis=0)),
+    ],
+    ids=lambda reg: reg.name,
+)
+def test_strength_means_what_it_meant_before_rows_were_divided(reg):
+    """The model of divided rows is s times as long, and R sees the one of the rows before."""
+    s = 3.7
+    found = regularisers.divided(reg, s)
+    assert found.name == reg.name
+    np.testing.assert_allclose(found.value(s * W), reg.value(W))
+    np.testing.assert_allclose(found.gradient(s * W), reg.gradient(W) / s)
+    assert found.strong_convexity == pytest.approx(reg.strong_convexity / s**2)
+    assert found.smoothness == pytest.approx(reg.smoothness / s**2)
+    # prox: a minimiser of step R + |v - w|^2/2, hence no point near it is better
+    step, rng = 0.8, np.random.default_rng(1)
+    best = found.prox(W, step)
+    least = step * found.value(best) + 0.5 * ((best - W) ** 2).sum(axis=1)
+    for size in (1e-3, 0.1, 1.0):
+        near = best + size * rng.normal(size=best.shape)
+        there = step * found.value(near) + 0.5 * ((near - W) ** 2).sum(axis=1)
+        assert (there >= least - 1e-12).all()
+    again = regularisers.divided(regularisers.divided(reg, 2.0), s / 2.0)
+    np.testing.assert_allclose(again.value(W), found.value(W))
+    with pytest.raises(InputError, match="row_scale"):
+        regularisers.divided(reg, 0.0)
