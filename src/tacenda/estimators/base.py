@@ -3,6 +3,7 @@ user's own scale."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
-from tacenda.estimators.scaling import Scaling
+from tacenda.estimators.scaling import Scaling, declared_bounds
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
 from tacenda.evaluation.coefficients import (
     ORIGINAL,
@@ -51,6 +52,14 @@ from tacenda.runtime.simulate import simulate
 from tacenda.words import counted
 
 HISTORY_ROWS = 20
+# scikit-learn's parameters, and what to write in their place
+RENAMED = {
+    "C": "use strength, the weight of the penalty beside the mean loss: about 1/(C * n_samples)",
+    "alpha": "use strength, the weight of the penalty beside the mean loss",
+    "penalty": "the class decides it; its weight is strength",
+    "max_iter": "use rounds, or leave it out: the planner chooses",
+    "tol": "leave it out: the number of rounds is planned in advance, since each costs privacy",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +86,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {  # noqa: RUF012
         **dict.fromkeys(("nodes", "public", "init", "groups", "records_per_person"), True)
     }
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Say what scikit-learn's name for a parameter is called here."""
+        for name in kwargs.keys() & RENAMED.keys():
+            if name not in inspect.signature(cls).parameters:
+                raise TypeError(f"{cls.__name__} has no {name!r}: {RENAMED[name]}.")
+        return super().__new__(cls)
 
     _sklearn_name: str
     _ratio: str | None = None  # what exp(coefficient) is, where it has a name
@@ -524,7 +540,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         intercept = np.atleast_1d(self.intercept_)
         spans = None
         if self.bounds is not None and not isinstance(self.bounds, str):
-            low, high = (np.broadcast_to(np.asarray(b, float), coef.shape[1]) for b in self.bounds)
+            low, high = declared_bounds(self.bounds, names)
             spans = high - low
         notes = [] if self._ratio is None else [ratio_note(self._ratio)]
         rows = list(range(coef.shape[1]))
@@ -645,9 +661,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.bounds is None:
             warn_of_bounds(1.0 if norm is None else norm)
         scaling = Scaling.of(
-            self.bounds, X.shape[1], norm, bool(self.fit_intercept), hasattr(X, "tocsr")
+            self._declared_bounds(X.shape[1]),
+            X.shape[1],
+            norm,
+            bool(self.fit_intercept),
+            hasattr(X, "tocsr"),
         )
         return X, y, scaling
+
+    def _declared_bounds(self, n_features: int) -> Any:
+        """None, "norm" or the pair (low, high) of arrays."""
+        if self.bounds is None or isinstance(self.bounds, str):
+            return self.bounds
+        return declared_bounds(self.bounds, self._feature_names(n_features))
 
     @staticmethod
     def _refuse_own_records(public: Any, X: Any) -> None:
@@ -729,11 +755,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
 @contextmanager
 def _text_named(X: Any) -> Iterator[None]:
-    """Text among the numbers is refused by the names of its columns; scikit-learn's own sentence
-    would show a private cell."""
+    """Text and missing values among the numbers are refused by the names of their columns;
+    scikit-learn's own sentences would show a private cell, or advise another model."""
     try:
         yield
     except ValueError as error:
+        if "contains NaN" in str(error) or "contains infinity" in str(error):
+            names = [str(name) for name in getattr(X, "columns", ()) if not _finite(X[name])]
+            where = f" in {names}" if names else ""
+            raise InputError(
+                f"X contains NaN or infinity{where}, which no bound can hold; say in a schema what "
+                "stands for a missing value (missing = 'impute', 'indicator' or 'drop'; "
+                "tacenda.data.encode), or fill it with a public value first."
+            ) from None
         if "could not convert string" not in str(error):
             raise
         names = [str(name) for name in getattr(X, "columns", ()) if not _numeric(X[name])]
@@ -742,6 +776,10 @@ def _text_named(X: Any) -> Iterator[None]:
             f"X must hold numbers only, not text{where}; encode it by a public schema "
             "(tacenda.data.encode), or by a OneHotEncoder with declared categories."
         ) from None
+
+
+def _finite(cells: Any) -> bool:
+    return bool(np.isfinite(np.asarray(cells, float)).all())
 
 
 def _numeric(cells: Any) -> bool:

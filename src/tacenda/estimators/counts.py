@@ -15,6 +15,8 @@ from tacenda.estimators.warnings import warn_of_counts
 from tacenda.problem.losses import NegativeBinomial, Poisson
 
 UNDECLARED = 10.0  # where counts are cut if nothing is declared
+RATES_REACH = 2.0  # times the typical count: the rate at which a cut is forecast
+MOST_LOST = 0.01  # of the mean at that rate, by the cut
 RESIDUAL = 0.3  # default bound on a gradient: a residual of so much of the largest count, or more
 
 
@@ -126,8 +128,14 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         return unit if self.fit_intercept else 1.0
 
     def _declare_targets(self) -> None:
-        if self.count_bound is None:
-            warn_of_counts(UNDECLARED)
+        mean = RATES_REACH * checks.positive("typical_count", self.typical_count)
+        dispersion = checks.positive("dispersion", self.dispersion, zero=True)
+        lost = cut_share(self._most, mean, dispersion)
+        if self.count_bound is None or lost > MOST_LOST:
+            proposed = self._most
+            while cut_share(proposed, mean, dispersion) > MOST_LOST / 10:
+                proposed = math.ceil(1.25 * proposed)
+            warn_of_counts(self._most, self.count_bound is not None, mean, lost, proposed)
 
     def _scaled_targets(self, y: Any) -> Floats:
         return np.clip(np.asarray(y, float), 0.0, self._most) / self._unit
@@ -200,3 +208,18 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def cut_share(bound: float, mean: float, dispersion: float) -> float:
+    """The share of the mean that is lost where counts above `bound` are cut to it,
+    E[(Y - bound)+]/mean, of a Poisson or, with a dispersion, a negative binomial count."""
+    from scipy import stats
+
+    whole = math.floor(bound)
+    if dispersion == 0.0:
+        law = stats.poisson(mean)
+    else:
+        law = stats.nbinom(1 / dispersion, 1 / (1 + dispersion * mean))
+    above = law.sf(np.arange(whole + 1))
+    kept = float(above[:-1].sum() + (bound - whole) * above[-1])  # E[min(Y, bound)]
+    return max(1.0 - kept / mean, 0.0)

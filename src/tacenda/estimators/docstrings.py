@@ -55,14 +55,15 @@ PARAMETERS = {
         Bound on the gradient of one record, in scaled features. By default that of the loss; for
         squared losses, in units of half the target range, 0.5, or 0.3 with the algorithms "auto"
         and "moments".""",
-    "bounds": """(low, high), "norm" or None, default=None
-        Declared bounds of the features from public knowledge, each a number or one per feature;
-        features are clipped to them, scaled to [-1, 1], and all rows divided by one number, the
-        largest norm that they can have. "norm": rows are used as they are, and shortened to
+    "bounds": """(low, high), list of pairs, dict, "norm" or None, default=None
+        Declared bounds of the features from public knowledge: (low, high) with a number or one per
+        feature, one pair per feature, or {column: (low, high)}. Features are clipped to them,
+        scaled to [-1, 1], and all rows divided by one number, the largest norm that they can have.
+        "norm": rows are used as they are, and shortened to
         `data_norm`. None does the same with a warning.""",
-    "target_bounds": """(float, float) or None, default=None
+    "target_bounds": """(float, float), default=None
         Declared bounds of the target from public knowledge; targets and predictions are clipped to
-        them. None clips the targets to (-1, 1), with a warning.""",
+        them. A fit without it is refused.""",
     "strength": """float, default=1e-4
         Strength of the penalty, on the weights of features scaled to [-1, 1] (of the features
         themselves without `bounds`) and a constant.""",

@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression, Quadratic, of_released
-from tacenda.errors import UnsupportedError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
-from tacenda.estimators.warnings import warn_of_targets
 from tacenda.problem import regularisers
 from tacenda.problem.losses import Huber, SmoothedQuantile
 from tacenda.problem.regularisers import ElasticNet
@@ -163,9 +162,12 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         )
 
     def _declare_targets(self) -> None:
-        """Read the declared bounds of the targets; a warning where there are none."""
+        """Read the declared bounds of the targets; without them nothing bounds a record."""
         if self.target_bounds is None:
-            warn_of_targets()
+            raise InputError(
+                "target_bounds must be declared: (low, high) from public knowledge, in the units "
+                "of y. Targets are clipped to them."
+            )
         self._target = TargetScaling.of(self.target_bounds, bool(self.fit_intercept))
 
     def _scaled_targets(self, y: Any) -> Floats:
@@ -292,11 +294,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         Returns
         -------
         targets : ndarray of shape (n_samples,)
-            X @ coef_ + intercept_, clipped to `target_bounds` where these are declared.
+            X @ coef_ + intercept_, clipped to `target_bounds`.
         """
         found = np.asarray(self._scores(X)[:, 0])
-        if self.target_bounds is None:
-            return found
         low, high = (float(b) for b in self.target_bounds)
         return np.clip(found, low, high)
 
@@ -307,12 +307,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def _target_condition(self) -> str:
         low, high = self._target.low, self._target.high
-        source = (
-            "declared"
-            if self.target_bounds is not None
-            else "not declared, so the default was used"
-        )
-        return f"Targets were clipped to [{low:g}, {high:g}], which was {source}."
+        return f"Targets were clipped to [{low:g}, {high:g}], as declared."
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,6 +13,7 @@ stands before every prediction: `Shortening`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +105,7 @@ class Scaling:
             norm = 1.0 if data_norm is None else data_norm
             shape = Shortening(np.zeros(n_features), np.ones(n_features), None, None, norm)
             return cls(shape, CONSTANT_OF_NORM * norm if intercept else None, math.inf)
-        low, high = _pair(bounds, n_features)
+        low, high = declared_bounds(bounds, [f"x{j}" for j in range(n_features)])
         if sparse and (np.any(low > 0) or np.any(high < 0)):
             raise InputError(
                 "bounds must include 0 for a sparse X, whose empty places are 0; pass a dense X."
@@ -222,18 +223,61 @@ class TargetScaling:
         return (np.clip(np.asarray(y, float), self.low, self.high) - self.centre) / self.reach
 
 
-def _pair(bounds: Any, p: int) -> tuple[Floats, Floats]:
+def declared_bounds(bounds: Any, names: Sequence[str]) -> tuple[Floats, Floats]:
+    """(low (p,), high (p,)) of what a user may write: a pair (low, high) of numbers or arrays, a
+    list of p pairs, or a dict {column: (low, high)}."""
+    p = len(names)
+    if isinstance(bounds, Mapping):
+        wrong = sorted(set(map(str, bounds)) ^ set(names))
+        if wrong:
+            raise InputError(
+                f"bounds must name each column once, and {wrong[:3]} "
+                f"{'is' if len(wrong) == 1 else 'are'} missing or not among the columns "
+                f"{list(names)[:8]}; columns are x0, x1, ... where X is no data frame."
+            )
+        bounds = [bounds[name] for name in names]
+        return _checked(_as_pairs(bounds, p), bounds, p)
+    pair = _as_pair(bounds, p)
+    pairs = _as_pairs(bounds, p) if isinstance(bounds, list) else None
+    if pair is None or pairs is None:
+        return _checked(pair or pairs, bounds, p)
+    usable = [each for each in (pair, pairs) if np.all(each[0] <= each[1])]
+    if len(usable) == 2 and not np.array_equal(pair, pairs):
+        raise InputError(
+            f"bounds {bounds!r} may be (low, high) or one pair per feature; write a tuple (low, "
+            "high), or a dict {column: (low, high)}."
+        )
+    return _checked(usable[0] if usable else pair, bounds, p)
+
+
+def _as_pair(bounds: Any, p: int) -> tuple[Floats, Floats] | None:
+    """Read as (low, high), each one number or one per feature; None where it is not that."""
     try:
         low, high = bounds
-        pair = (
+        return (
             np.broadcast_to(np.asarray(low, float), (p,)),
             np.broadcast_to(np.asarray(high, float), (p,)),
         )
     except (TypeError, ValueError):
+        return None
+
+
+def _as_pairs(bounds: list[Any], p: int) -> tuple[Floats, Floats] | None:
+    """Read as one (low, high) per feature; None where it is not that."""
+    try:
+        table = np.asarray(bounds, float)
+    except (TypeError, ValueError):
+        return None
+    return (table[:, 0], table[:, 1]) if table.shape == (p, 2) else None
+
+
+def _checked(pair: tuple[Floats, Floats] | None, bounds: Any, p: int) -> tuple[Floats, Floats]:
+    if pair is None:
         raise InputError(
-            f"bounds must be a pair (low, high), each one number or one per feature ({p}), not "
-            f"{bounds!r:.60}; declare them from public knowledge."
-        ) from None
+            f"bounds must be a pair (low, high), each one number or one per feature ({p}), a list "
+            f"of {p} pairs, or a dict {{column: (low, high)}}, not {bounds!r:.60}; declare them "
+            "from public knowledge."
+        )
     if not (np.isfinite(pair).all() and np.all(pair[0] <= pair[1])):
         raise InputError(
             "bounds must be finite, with no low above its high; declare them from public knowledge."

@@ -63,7 +63,7 @@ def test_every_fitted_attribute_is_documented(kind: Any) -> None:
     elif kind is tc.PrivateDiscreteHazard:
         model = kind((1, 2), **settings).fit(X, np.tile([1.5, 1.0], (300, 1)))
     elif kind is tc.PrivatePoissonRegressor:
-        model = kind(**settings, count_bound=3).fit(X, np.arange(300) % 4)
+        model = kind(**settings, count_bound=12).fit(X, np.arange(300) % 4)
     else:
         model = kind(**settings, target_bounds=(-1, 1)).fit(X, X["a"])
     names = {*vars(model), *(n for n, p in vars_of(kind).items() if isinstance(p, property))}

@@ -62,7 +62,11 @@ def test_check_estimator(kind: Any) -> None:
         # The checks call fit on purpose with odd data, and warn themselves
         warnings.simplefilter("ignore")
         results = check_estimator(
-            kind(weight_bound=10.0), on_fail=None, expected_failed_checks=NO_EQUIVALENCE
+            kind(
+                weight_bound=10.0, **({"target_bounds": (-1e3, 1e3)} if kind in REGRESSORS else {})
+            ),
+            on_fail=None,
+            expected_failed_checks=NO_EQUIVALENCE,
         )
     failed = {
         r["check_name"]: r["exception"]
@@ -246,15 +250,13 @@ def test_a_search_warns_and_can_be_charged(tmp_path: Path) -> None:
 
 
 def test_warnings_tell_nothing_about_the_data() -> None:
-    X, y, t = records(200)
+    X, y, _ = records(200)
     with pytest.warns(DeclarationWarning) as first:
         tc.PrivateLogisticRegression(n_nodes=2).fit(X, y)
     with pytest.warns(DeclarationWarning) as second:
         tc.PrivateLogisticRegression(n_nodes=2).fit(X / 1e6, y)
     assert [str(w.message) for w in first] == [str(w.message) for w in second]
     assert len(first) == 1
-    with pytest.warns(DeclarationWarning, match="target_bounds"):
-        tc.PrivateRidge(bounds=BOUNDS, n_nodes=2).fit(X, t)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tc.PrivateLogisticRegression(bounds="norm", n_nodes=2).fit(X, y)
@@ -494,3 +496,37 @@ def test_auto_decides_by_itself_how_records_are_prepared() -> None:
     )
     with pytest.raises(InputError, match="prepare must be left out"):
         model.fit(X, y)
+
+
+def test_names_of_scikit_learn_are_answered_with_ours() -> None:
+    with pytest.raises(TypeError, match=r"has no 'C': use strength"):
+        tc.PrivateLogisticRegression(C=1.0)
+    with pytest.raises(TypeError, match=r"has no 'alpha': use strength"):
+        tc.PrivateRidge(1.0, alpha=0.1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        tc.PrivateRidge(nonsense=1)
+
+
+def test_missing_values_are_named_by_column_and_point_to_the_schema() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"age": [30.0, 40.0], "pay": [1.0, np.nan]})
+    model = tc.PrivateLogisticRegression(bounds={"age": (18, 90), "pay": (0, 9)}, classes=(0, 1))
+    with pytest.raises(InputError, match=r"NaN or infinity in \['pay'\].*schema"):
+        model.fit(table, [0, 1])
+
+
+def test_a_regression_without_target_bounds_is_refused() -> None:
+    with pytest.raises(InputError, match=r"target_bounds must be declared"):
+        tc.PrivateRidge(epsilon=1.0, bounds=(0, 1)).fit(np.zeros((9, 1)), np.arange(9.0))
+
+
+def test_bounds_by_column_are_those_of_a_pair() -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"b": rng.uniform(0, 2, 300), "a": rng.uniform(-1, 1, 300)})
+    y = (table["a"] + table["b"] > 1).to_numpy().astype(int)
+    how = {"epsilon": None, "classes": (0, 1), "n_nodes": 3, "random_state": 0}
+    named = tc.PrivateLogisticRegression(bounds={"a": (-1, 1), "b": (0, 2)}, **how).fit(table, y)
+    paired = tc.PrivateLogisticRegression(bounds=([0, -1], [2, 1]), **how).fit(table, y)
+    np.testing.assert_array_equal(named.coef_, paired.coef_)
+    assert named.coef_table_.to_plain() == paired.coef_table_.to_plain()

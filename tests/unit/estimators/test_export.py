@@ -41,7 +41,7 @@ def test_files_hold_the_model_and_its_promise(tmp_path: Path) -> None:
     assert about["privacy"]["epsilon"] == pytest.approx(1.5, abs=1e-6)
     card = (folder / "MODEL_CARD.md").read_text()
     for said in (
-        "| epsilon | 1.5 |",
+        "| epsilon | 1.5 (an upper bound) |",
         "| delta | 10⁻⁵ |",
         "replace-one",
         "one record of one node",
@@ -115,3 +115,12 @@ def test_an_unfitted_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         tc.PrivateRidge().export(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_skops_keeps_a_fitted_model() -> None:
+    skops = pytest.importorskip("skops.io")
+    model, X = fitted()
+    stored = skops.dumps(model)
+    again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert skops.get_untrusted_types(data=skops.dumps(model.to_sklearn())) == []

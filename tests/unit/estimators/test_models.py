@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tacenda as tc
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.estimators import load_model, person_periods
+from tacenda.estimators import DeclarationWarning, load_model, person_periods
 from tacenda.estimators.stacked import stacked_rows
 from tacenda.evaluation import measures
 from tacenda.problem.facts import Facts
@@ -321,3 +321,23 @@ def test_check_estimator(kind: Any) -> None:
         if r["status"] not in ("passed", "skipped", "xfail")
     }
     assert not failed
+
+
+@pytest.mark.parametrize(("bound", "mean", "dispersion"), [(3, 2.0, 0.0), (5.5, 4.0, 0.7)])
+def test_what_a_cut_takes_off_the_mean_is_that_of_many_draws(
+    bound: float, mean: float, dispersion: float
+) -> None:
+    from tacenda.estimators.counts import cut_share
+
+    rng = np.random.default_rng(0)
+    rates = mean * rng.gamma(1 / dispersion, dispersion, 400_000) if dispersion else mean
+    drawn = rng.poisson(rates, 400_000)
+    lost = 1 - np.minimum(drawn, bound).mean() / drawn.mean()
+    assert cut_share(bound, mean, dispersion) == pytest.approx(lost, rel=0.02)
+
+
+def test_a_count_bound_that_cuts_much_is_told_with_a_better_one() -> None:
+    X, y = np.zeros((50, 1)), np.zeros(50)
+    model = tc.PrivatePoissonRegressor(epsilon=None, bounds=(-1, 1), count_bound=4, typical_count=3)
+    with pytest.warns(DeclarationWarning, match=r"takes about 37 % off the mean.* 1[0-9] would"):
+        model.fit(X, y)

@@ -4,6 +4,7 @@ exact."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from tacenda.errors import InputError
-from tacenda.estimators.scaling import Scaling, Shortening, TargetScaling
+from tacenda.estimators.scaling import Scaling, Shortening, TargetScaling, declared_bounds
 
 
 @settings(max_examples=60, deadline=None)
@@ -129,3 +130,42 @@ def test_sparse_bounds_must_hold_zero() -> None:
 def test_bad_target_bounds_are_one_sentence(bounds: Any) -> None:
     with pytest.raises(InputError, match="target_bounds must"):
         TargetScaling.of(bounds, intercept=True)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (np.array([0.0, -1.0, 2.0]), np.array([1.0, 1.0, 4.0])),
+        [(0, 1), (-1, 1), (2, 4)],
+        {"b": (-1, 1), "a": (0, 1), "c": (2, 4)},
+    ],
+)
+def test_bounds_can_be_written_as_pairs_or_by_column(bounds: Any) -> None:
+    low, high = declared_bounds(bounds, ["a", "b", "c"])
+    np.testing.assert_array_equal(low, [0.0, -1.0, 2.0])
+    np.testing.assert_array_equal(high, [1.0, 1.0, 4.0])
+
+
+def test_two_pairs_are_read_in_the_one_way_that_is_possible() -> None:
+    low, high = declared_bounds([(18, 90), (0, 200)], ["age", "minutes"])  # not low above high
+    assert (low.tolist(), high.tolist()) == ([18, 0], [90, 200])
+    low, high = declared_bounds(([0, 1], [2, 3]), ["a", "b"])
+    assert (low.tolist(), high.tolist()) == ([0, 1], [2, 3])
+    with pytest.raises(InputError, match="or a dict"):
+        declared_bounds([[0, 1], [2, 3]], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"a": (0, 1)}, "'b'"),
+        ({"a": (0, 1), "b": (0, 1), "d": (0, 1)}, "'d'"),
+        ([(0, 1)], "a list of 2 pairs"),
+        ((1, 0), "no low above its high"),
+        ((0, np.inf), "must be finite"),
+        (7, "must be a pair"),
+    ],
+)
+def test_bounds_that_fit_no_form_are_refused(bounds: Any, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        declared_bounds(bounds, ["a", "b"])
