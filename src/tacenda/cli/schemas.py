@@ -1,4 +1,4 @@
-"""`tacenda schema draft | check | bounds | show`: the public description of a user's own file."""
+"""`tacenda schema draft | confirm | check | bounds | show`: the public description of a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,22 @@ Log = Annotated[
 ]
 
 
+Cyclic = Annotated[
+    _Names,
+    typer.Option(
+        "--cyclic", help="Numbers that start again, with their period, as hour=24,month=12."
+    ),
+]
+
+
+class Missing(StrEnum):
+    """What a draft does with records that lack cells."""
+
+    drop = "drop"
+    indicator = "indicator"
+    error = "error"
+
+
 @app.command()
 def draft(
     file: DataFile,
@@ -52,12 +69,37 @@ def draft(
     numeric: Numeric = None,
     drop: Drop = None,
     log: Log = None,
+    cyclic: Cyclic = None,
+    dates: Annotated[
+        bool, typer.Option("--dates", help="Use columns of dates, as years (2013.5).")
+    ] = False,
+    levels: Annotated[
+        str | None,
+        typer.Option(
+            help="Texts of more than 60 levels: all of them, or most-frequent:50, where the rest "
+            "share a column."
+        ),
+    ] = None,
+    missing: Annotated[
+        Missing | None,
+        typer.Option(
+            help="Records with missing cells: leave them out, keep them with a feature that says "
+            "so, or refuse them."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
     as_json: flags.Json = False,
 ) -> None:
     """Propose a schema for a file. Everything in it was read from the data, and waits for you to
     confirm that it is public.
 
+    The draft ends with its questions, each with the flag that answers it. Give the answers, and
+    draft again with --force:
+
     Example: tacenda schema draft patients.csv --label outcome --drop name --out patients.toml
+
+    Example: tacenda schema draft flights.csv --label late --cyclic hour=24,month=12 --dates
+    --levels most-frequent:50 --missing indicator --out flights.toml --force
     """
     from tacenda.data.draft import Draft
     from tacenda.errors import InputError
@@ -65,9 +107,10 @@ def draft(
 
     if out is not None:
         checked_output(out)
-    if out is not None and out.exists():
+    if out is not None and out.exists() and not force:
         raise InputError(
-            f"{out} exists, and may hold confirmed values; remove it, or choose another --out."
+            f"{out} exists, and may hold confirmed values; choose another --out, or replace it "
+            "with --force."
         )
     found = Draft.of(
         file,
@@ -77,6 +120,10 @@ def draft(
         numeric=_split(numeric),
         drop=_split(drop),
         log=_split(log),
+        cyclic=_periods(cyclic),
+        dates=dates,
+        levels=levels,
+        missing=None if missing is None else missing.value,
     )
     schema = found.schema
     if out is not None:
@@ -98,7 +145,72 @@ def draft(
         "(or let `tacenda schema bounds --private` find bounds under a budget)."
     )
     if out is not None:
-        show.note(f"Next: edit {out}, then `tacenda schema check {out} --data {file}`.")
+        show.note(
+            f"Next: edit {out}, then `tacenda schema check {out} --data {file}`; where every value "
+            f"is public, `tacenda schema confirm {out} --all`."
+        )
+
+
+def _periods(texts: list[str] | None) -> dict[str, float]:
+    """{column: period} of NAME=PERIOD; the period of an hour, a month, ... need not be said."""
+    from tacenda.data.draft import PERIODS
+    from tacenda.errors import InputError
+
+    found = {}
+    for text in _split(texts):
+        name, equals, period = text.rpartition("=")
+        name = name if equals else text
+        usual = PERIODS.get(name.lower().rpartition("_")[2])
+        try:
+            found[name] = float(period if equals else usual)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise InputError(f"--cyclic must be column=period, as hour=24, not {text!r}.") from None
+        if not 0 < found[name] < math.inf:
+            raise InputError(f"--cyclic needs a period above 0, not {text!r}.")
+    return found
+
+
+@app.command()
+def confirm(
+    schema: SchemaFile,
+    columns: Annotated[
+        _Names, typer.Argument(help="Columns (or the label) whose values are public.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every value of the schema is public.")
+    ] = False,
+    source: Annotated[
+        str | None, typer.Option(help="Where the values come from, as 'census of 2021'.")
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Say that bounds, levels or classes are public: known without looking at the records. You
+    answer for that. What was read from the data and is not public stays out of the guarantee.
+
+    Example: tacenda schema confirm patients.toml age ward --source 'census of 2021'
+
+    Example: tacenda schema confirm patients.toml --all
+    """
+    from tacenda.data.schema import Schema
+    from tacenda.data.schema_toml import confirmed
+    from tacenda.errors import InputError
+    from tacenda.formats.files import write_text
+
+    before = Schema.read(schema)
+    named = _split(columns)
+    if bool(named) == every:
+        waiting = ", ".join(before.unconfirmed) or "none"
+        raise InputError(f"name the columns to confirm, or give --all; not confirmed: {waiting}.")
+    text = confirmed(schema.read_text("utf-8"), before.unconfirmed if every else named, source)
+    write_text(schema, text)
+    left = Schema.from_toml(text).unconfirmed
+    done = [name for name in before.unconfirmed if name not in left]
+    if as_json:
+        show.as_json({"file": str(schema), "confirmed": done, "unconfirmed": list(left)})
+        return
+    print(f"{schema}: confirmed as public: {', '.join(done) or 'nothing new'}.")
+    if left:
+        print(f"Not yet confirmed: {', '.join(left)}.")
 
 
 def _split(names: list[str] | None) -> list[str]:
@@ -138,11 +250,11 @@ def _show_draft(found: Any) -> None:
         print(f"... and {len(found.columns) - MOST_SHOWN} more columns (--json shows all)")
     for question in found.questions[:MOST_SHOWN]:
         print(f"question: {question}")
-    if found.missing:
+    if found.missing and found.asks_about_missing:
         print(
-            f"question: May records with missing cells be dropped? There are some in "
-            f"{_names(found.missing)}; to keep them, write missing_indicator = true in these "
-            "columns, or missing = 'impute' and a public impute value."
+            "question: May records with missing cells be left out? There are some in "
+            f"{_names(found.missing)}. If so: --missing drop; to keep them, with a feature that "
+            "says so: --missing indicator."
         )
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import ValidationError
 
 from tacenda._types import Floats
 from tacenda.checks import nearest
 from tacenda.data.coded import Coded, is_number
+from tacenda.data.dates import Order, order_of, year_of, years_of
 from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.data.spread import INNER, inner, outward, used_share
@@ -44,7 +46,6 @@ PERIODS = {"hour": 24, "weekday": 7, "month": 12, "minute": 60, "angle": 360, "d
 
 _IDENTIFIER = re.compile(r"(^|_|\b)(id|ids|uuid|guid|key|index|serial|ssn|nr|no|number)$", re.I)
 _PADDED = re.compile(r"0\d+")
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T]\d\d?:.*)?|\d\d?[./]\d\d?[./]\d{4}|\d{4}/\d\d?/\d\d?")
 _CODE = re.compile(
     r"(code|_cd|type|class|kind|category|group|zip|zipcode|postcode|postal|region|state|county|"
     r"country|status|sex|gender|race|ward|department|sector|branch|icd|naics)s?$",
@@ -103,6 +104,8 @@ class Draft:
         What was seen of each column, the label last.
     missing : tuple of str
         Columns of the schema, or the label, in which cells are missing.
+    asks_about_missing : bool
+        True if nobody said what to do with them.
 
     Examples
     --------
@@ -116,6 +119,7 @@ class Draft:
     schema: Schema
     columns: tuple[ColumnDraft, ...]
     missing: tuple[str, ...] = ()
+    asks_about_missing: bool = True
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -139,6 +143,10 @@ class Draft:
         numeric: Sequence[str] = (),
         drop: Sequence[str] = (),
         log: Sequence[str] = (),
+        cyclic: Mapping[str, float] | None = None,
+        dates: bool = False,
+        levels: str | None = None,
+        missing: Literal["drop", "indicator", "error"] | None = None,
     ) -> Draft:
         """Draft a schema from data, with the questions that it leaves open.
 
@@ -160,6 +168,16 @@ class Draft:
             Columns that are left out.
         log : sequence of str, default=()
             Columns that are numbers on a logarithmic scale.
+        cyclic : dict or None, default=None
+            Columns of numbers that start again, each with its period, as {"hour": 24}.
+        dates : bool, default=False
+            Use columns of dates, as years; without it they are left out.
+        levels : str or None, default=None
+            What to do with a text of more than 60 levels: "all" lists them, "most-frequent:50"
+            lists that many, and the others share a column. None leaves it out.
+        missing : {"drop", "indicator", "error"} or None, default=None
+            What to do with records that lack cells: leave them out, keep them with a feature that
+            says so in each column with gaps, or refuse them. None leaves them out, and asks.
 
         Returns
         -------
@@ -173,38 +191,43 @@ class Draft:
             source = Table.of(source)
             known, origin = list(source.columns), source.source
         label = _label_name(known, origin, label, drop)
-        told = _told(known, origin, label, node, categorical, numeric, drop, log)
+        periods, most = dict(cyclic or {}), _most_levels(levels)
+        told = _told(known, origin, label, node, categorical, numeric, drop, log, tuple(periods))
         table = read_table(source) if isinstance(source, str | Path) else source
-        found, columns, missing = [], [], []
+        found, columns, gaps = [], [], []
         for column, cells in table.columns.items():
             if column in (label, node) or told.get(column) == "drop":
                 continue
             present = _Present.of(cells)
-            proposal, seen = _column(column, present, told.get(column))
+            answers = _Answers(told.get(column), periods.get(column), dates, most)
+            proposal, seen = _column(column, present, answers)
             found.append(seen)
             if proposal is not None:
-                columns.append(proposal)
                 if present.has_gaps:
-                    missing.append(column)
+                    gaps.append(column)
+                    shown = {"missing_indicator": missing == "indicator"}
+                    proposal = proposal.model_copy(update=shown)
+                columns.append(proposal)
         if not columns:
             raise InputError(
                 f"{table.source} has no column that can be encoded beside the label {label!r}."
             )
         present = _Present.of(table.columns[label])
         if present.has_gaps:
-            missing.append(label)
+            gaps.append(label)
         proposed, seen = _label(label, present)
         schema = Schema.build(
             name=name or Path(table.source).stem,
-            notes=_notes(found, missing),
+            notes=_notes(found, gaps if missing is None else ()),
             columns=tuple(columns),
             label=proposed,
             node_column=node,
+            missing="error" if missing == "error" else "drop",
             # Numbers are centred on the middle of their bounds, not of the data: a constant feature
             # makes up for the difference.
             intercept=True,
         )
-        return cls(schema, (*found, seen), tuple(missing))
+        return cls(schema, (*found, seen), tuple(gaps), missing is None)
 
 
 def draft_schema(
@@ -217,6 +240,10 @@ def draft_schema(
     numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
     log: Sequence[str] = (),
+    cyclic: Mapping[str, float] | None = None,
+    dates: bool = False,
+    levels: str | None = None,
+    missing: Literal["drop", "indicator", "error"] | None = None,
 ) -> Schema:
     """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
@@ -243,6 +270,16 @@ def draft_schema(
         Columns that are left out.
     log : sequence of str, default=()
         Columns that are numbers on a logarithmic scale.
+    cyclic : dict or None, default=None
+        Columns of numbers that start again, each with its period, as {"hour": 24}.
+    dates : bool, default=False
+        Use columns of dates, as years; without it they are left out.
+    levels : str or None, default=None
+        What to do with a text of more than 60 levels: "all" lists them, "most-frequent:50" lists
+        that many, and the others share a column. None leaves it out.
+    missing : {"drop", "indicator", "error"} or None, default=None
+        What to do with records that lack cells: leave them out, keep them with a feature that says
+        so in each column with gaps, or refuse them. None leaves them out, and asks.
 
     Returns
     -------
@@ -270,6 +307,10 @@ def draft_schema(
         numeric=numeric,
         drop=drop,
         log=log,
+        cyclic=cyclic,
+        dates=dates,
+        levels=levels,
+        missing=missing,
     ).schema
 
 
@@ -291,6 +332,7 @@ def _told(
     numeric: Sequence[str],
     drop: Sequence[str],
     log: Sequence[str],
+    cyclic: Sequence[str],
 ) -> dict[str, str]:
     """{column: what it was said to be}; names that do not exist or contradict are refused."""
     roles = {
@@ -300,6 +342,7 @@ def _told(
         "numeric": numeric,
         "drop": drop,
         "log": log,
+        "cyclic": cyclic,
     }
     told: dict[str, str] = {}
     for role, names in roles.items():
@@ -310,7 +353,7 @@ def _told(
                     f"it has {list(columns)}.{nearest(name, columns)}"
                 )
             before = told.get(name, role)
-            if before != role and {before, role} != {"numeric", "log"}:
+            if before != role and not (before == "numeric" and role in ("log", "cyclic")):
                 raise InputError(f"column {name!r} cannot be both {before} and {role}; choose one.")
             told[name] = role
     return told
@@ -327,7 +370,7 @@ def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
         notes += f" Questions: {' '.join(questions)}"
     if missing:
         notes += (
-            " Some cells are missing: such records are dropped; "
+            " Some cells are missing: such records are left out; "
             "see missing = 'impute' and missing_indicator = true."
         )
     return notes
@@ -368,44 +411,114 @@ class _Present:
 Proposal = tuple[NumericColumn | CategoricalColumn | None, ColumnDraft]
 
 
-def _column(name: str, present: _Present, told: str | None) -> Proposal:
-    levels = present.levels
+@dataclass(frozen=True)
+class _Answers:
+    """What is known of a column before it is looked at: its role, its period, and for every column
+    whether dates are used, and how many levels are listed at most; None leaves a longer list
+    out."""
+
+    told: str | None
+    period: float | None
+    dates: bool
+    most_levels: int | None
+
+
+ALL_LEVELS = 10**9
+
+
+def _most_levels(levels: str | None) -> int | None:
+    """How many levels `levels` lists at most; None where nothing was said."""
+    if levels is None:
+        return None
+    if levels == "all":
+        return ALL_LEVELS
+    kind, _, count = levels.partition(":")
+    if kind != "most-frequent" or not count.isdecimal() or int(count) < 1:
+        raise InputError(f"levels must be all or most-frequent:50 (any number), not {levels!r}.")
+    return int(count)
+
+
+def _column(name: str, present: _Present, answers: _Answers) -> Proposal:
+    levels, told = present.levels, answers.told
     if len(levels) < 2:
         return _left_out(name, "constant or empty")
     numeric = present.numeric
-    if told in ("numeric", "log") and not numeric:
+    order = None if numeric or told == "categorical" else order_of(levels)
+    if order is not None and (answers.dates or told in ("numeric", "log", "cyclic")):
+        return _date(name, present, order, answers)
+    if told in ("numeric", "log", "cyclic") and not numeric:
         raise InputError(
             f"column {name!r} cannot be {told}: it holds text; correct it or leave it out."
         )
     if told == "categorical":
-        return _levels(name, levels, "as told")
+        return _levels(name, present, "as told", most=answers.most_levels)
     if not numeric:
-        return _text(name, levels, present.count)
+        return _text(name, present, order is not None, answers.most_levels)
     if told is None:
-        guessed = _code_or_identifier(name, levels, present.count)
+        guessed = _code_or_identifier(name, present, answers.most_levels)
         if guessed is not None:
             return guessed
+    if answers.period is not None:
+        return _cyclic(name, present.values, answers.period)
     return _number(name, present.values, levels, told)
 
 
-def _text(name: str, levels: list[str], count: int) -> Proposal:
-    if len(levels) <= MOST_LEVELS:
-        return _levels(name, levels, "text")
-    if all(_DATE.fullmatch(word) for word in levels):
-        return _left_out(
-            name, "a date; to use it, write it as a number (a year, days since a public day)"
+def _date(name: str, present: _Present, order: Order, answers: _Answers) -> Proposal:
+    """Years, in bounds of whole ones."""
+    years = years_of(present.levels, order)[0]
+    low, high = float(math.floor(years.min())), float(math.floor(years.max()) + 1)
+    question = ""
+    if order == "dmy" and all(year_of(word, "mdy") is not None for word in present.levels):
+        question = (
+            f"Is the day first in {name}? So it is read; if the month is: date = 'mdy' in the "
+            "schema."
         )
-    many = len(levels) >= NEARLY_ALL * count
+    how: dict[str, Any] = {"scale_to": "symmetric"}
+    if answers.period is not None:
+        how = {"transform": "cyclic", "period": answers.period}
+    column = _periodic(name=name, low=low, high=high, date=order, **how)
+    what = "date, as a year" + (", cyclic" if answers.period is not None else "")
+    return column, ColumnDraft(name, what, "", question, (low, high), (low, high))
+
+
+def _periodic(**fields: Any) -> NumericColumn:
+    """A column whose period a user gave: a wrong one is refused in one sentence."""
+    try:
+        return NumericColumn(**fields, confirmed=False)
+    except ValidationError as error:
+        words = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InputError(f"{words}; give another period.") from None
+
+
+def _cyclic(name: str, values: Floats, period: float) -> Proposal:
+    """A number that starts again after its period, in [0, period] where that holds the values."""
+    every = outward(values) or _around(values)
+    within = bool((values >= 0).all() and (values <= period).all())
+    low, high = (0.0, float(period)) if within else every
+    column = _periodic(name=name, low=low, high=high, transform="cyclic", period=period)
+    return column, ColumnDraft(name, "number, cyclic", f"period {period:g}", "", every, every)
+
+
+def _text(name: str, present: _Present, is_date: bool, most: int | None) -> Proposal:
+    levels, count = present.levels, present.count
+    if is_date:
+        return _left_out(name, "a date; to use it as a year: --dates")
+    if len(levels) <= MOST_LEVELS:
+        return _levels(name, present, "text", most=most)
+    if len(levels) >= NEARLY_ALL * count:
+        return _left_out(name, "an identifier or free text: nearly all values differ")
+    if most is not None:
+        return _levels(name, present, "text", most=most)
     return _left_out(
         name,
-        "an identifier or free text: nearly all values differ"
-        if many
-        else f"more than {MOST_LEVELS} levels, too many to be a public list",
+        f"more than {MOST_LEVELS} levels; to list all: --categorical {name}, "
+        "or the usual ones: --levels most-frequent:50",
     )
 
 
-def _code_or_identifier(name: str, levels: list[str], count: int) -> Proposal | None:
+def _code_or_identifier(name: str, present: _Present, most: int | None) -> Proposal | None:
     """The proposal for whole numbers that stand for something else than an amount, or None."""
+    levels, count = present.levels, present.count
     if not all(float(word).is_integer() for word in levels):
         return None
     padded = any(_PADDED.fullmatch(word) for word in levels)
@@ -417,13 +530,15 @@ def _code_or_identifier(name: str, levels: list[str], count: int) -> Proposal | 
     if distinct == 2 and not padded:
         return None  # two levels or two numbers: the same model
     code = padded or _CODE.search(name) is not None
-    if code and distinct > MOST_LEVELS:
+    if code and distinct > MOST_LEVELS and most is None:
         return _left_out(
-            name, f"a code with more than {MOST_LEVELS} levels; if an amount, --numeric {name}"
+            name,
+            f"a code with more than {MOST_LEVELS} levels; to list all: --categorical {name}, or "
+            f"the usual ones: --levels most-frequent:50; if an amount: --numeric {name}",
         )
     if code or (distinct <= MOST_CODES and count >= 4 * distinct and name.lower() not in PERIODS):
         question = f"Is {name} a code? It is proposed as levels; for an amount: --numeric {name}."
-        return _levels(name, levels, "whole numbers like codes", question)
+        return _levels(name, present, "whole numbers like codes", question, most)
     return None
 
 
@@ -449,13 +564,10 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
     whole = all(float(word).is_integer() for word in levels)
     period = PERIODS.get(name.lower().rpartition("_")[2])
     if told is None and period is not None:
-        question = (
-            f"Does {name} start again after {period}? If so, write transform = 'cyclic' and "
-            f"period = {period} in place of scale_to."
-        )
+        question = f"Does {name} start again after {period}? If so: --cyclic {name}={period}."
     elif told is None and whole and MOST_CODES < len(levels) <= MOST_LEVELS:
         question = (
-            f"Is {name} a code? It is proposed as a number; for a code: --categorical {name}."
+            f"Is {name} a code? If so: --categorical {name}; if it is an amount: --numeric {name}."
         )
     elif (
         told is None
@@ -513,15 +625,21 @@ def _around(values: Floats) -> tuple[float, float]:
     return min(value, 0.0), max(value, 1.0)
 
 
-def _levels(name: str, levels: list[str], reason: str, question: str = "") -> Proposal:
-    numbers = all(is_number(word) for word in levels)
+def _levels(
+    name: str, present: _Present, reason: str, question: str = "", most: int | None = None
+) -> Proposal:
+    levels, numbers = present.levels, present.numeric
+    cut = most is not None and len(levels) > most
+    if cut:
+        levels = sorted(sorted(levels, key=lambda word: (-present.counts[word], word))[:most])
+        reason = f"the {most} most frequent of {len(present.levels)} levels"
     if numbers:
         levels = sorted(levels, key=lambda word: (float(word), word))
     column = CategoricalColumn(
         name=name,
         levels=tuple(levels),
         # A number that was not seen yet may well come: it must not stop a prediction.
-        unknown="column" if numbers else "error",
+        unknown="column" if numbers or cut else "error",
         confirmed=False,
     )
     return column, ColumnDraft(name, "levels", reason, question)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Flags, Floats, Ints
+from tacenda.data import dates
 from tacenda.data.coded import Coded, Entries, is_number, words_of
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
@@ -490,24 +491,41 @@ def column_numbers(
     schema: Schema, column: NumericColumn, table: Table, keep: Flags
 ) -> tuple[Floats, Flags]:
     """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""
-    numbers = _numbers(schema, column.name, table, table.columns[column.name], keep)
+    cells = table.columns[column.name]
+    numbers = _numbers(schema, column.name, table, cells, keep, column.date)
     lacks: Flags = np.isnan(numbers)
     if column.impute is not None:
         numbers = np.where(lacks, column.impute, numbers)
     return numbers, lacks
 
 
-def _numbers(schema: Schema, name: str, table: Table, cells: Any, keep: Flags) -> Floats:
-    """Kept cells as float64, missing ones as NaN."""
+def _numbers(
+    schema: Schema,
+    name: str,
+    table: Table,
+    cells: Any,
+    keep: Flags,
+    order: dates.Order | None = None,
+) -> Floats:
+    """Kept cells as float64, missing ones as NaN; order: of dates, which become years."""
     if cells.dtype.kind == "f":
         found = cells[keep].astype(np.float64)
         found[_is_missing(schema, cells)[keep]] = np.nan
         return found
     column = Coded.of(cells)
-    values, known = column.entries.numbers
+    if order is None:
+        values, known = column.entries.numbers
+    else:
+        values, known = dates.years_of(column.entries.stripped.tolist(), order)
     gaps = _gaps(schema, column.entries, number=True)
     wrong = ~(known | gaps)
     if wrong.any() and (wrong := wrong[column.codes] & keep).any():
+        if order is not None:
+            raise InputError(
+                f"column {name!r} must hold dates in the order {order!r} (year, month, day), but "
+                f"record {_where(table, wrong)} holds something else; correct it, declare another "
+                "date in the schema, or add that text to missing_values."
+            )
         raise InputError(
             f"column {name!r} must be numeric, but record {_where(table, wrong)} holds other "
             "text; correct it, declare the column categorical, "

@@ -560,7 +560,8 @@ def _values(schema: Schema, part: NumericColumn | Label, table: Table) -> Callab
     """A column's values, for the door to ask for; what cannot be read is refused now, before
     anything is charged."""
     _check_column(part.name, list(table.columns), table.source)
-    bare = NumericColumn(name=part.name, low=0.0, high=1.0)
+    date = part.date if isinstance(part, NumericColumn) else None
+    bare = NumericColumn(name=part.name, low=0.0, high=1.0, date=date)
     numbers = column_numbers(schema, bare, table, np.ones(len(table), bool))[0]
     return lambda: numbers
 

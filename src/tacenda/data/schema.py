@@ -104,6 +104,9 @@ class NumericColumn(_Part):
         Of "standardise".
     period : float or None, default=None
         Of "cyclic".
+    date : {"ymd", "dmy", "mdy"} or None, default=None
+        The cells are dates in this order of year, month and day, maybe with a time, and are read
+        as years: 2013-07-02 12:00 is 2013.5, and bounds, period and `impute` are years too.
     impute : float or None, default=None
         The public value that replaces a missing one.
     two_valued : bool, default=False
@@ -133,6 +136,7 @@ class NumericColumn(_Part):
     centre: float | None = None
     scale: float | None = None
     period: float | None = None
+    date: Literal["ymd", "dmy", "mdy"] | None = None
     impute: float | None = None
     two_valued: bool = False
     missing_indicator: bool = False
@@ -751,6 +755,7 @@ _USUAL = {
     "centre": None,
     "scale": None,
     "period": None,
+    "date": None,
     "two_valued": False,
     "missing_indicator": False,
 }

@@ -65,7 +65,7 @@ def test_no_code_is_silently_a_number():
     asked = {c.name: c.question for c in drafted().columns if c.question}
     assert "--numeric branch" in asked["branch"] and "--numeric visits" in asked["visits"]
     assert "--categorical years" in asked["years"]
-    assert "period = 24" in asked["hour"] and "--log income" in asked["income"]
+    assert "--cyclic hour=24" in asked["hour"] and "--log income" in asked["income"]
     assert "sex" not in asked and "age" not in asked
     assert set(drafted().questions) == set(asked.values())
     # Where the values are is for the holder's eyes: notes stay when all else is confirmed
@@ -170,7 +170,7 @@ def test_dates_are_named_as_dates(write):
     days = [write.format(d=k % 28 + 1, m=k // 28 % 12 + 1) for k in range(400)]
     found = Draft.of({"day": days, "x": rng.random(400), "y": ["a", "b"] * 200})
     (left,) = found.left_out
-    assert left.name == "day" and left.reason.startswith("a date; to use it, write it as a number")
+    assert left.name == "day" and left.reason == "a date; to use it as a year: --dates"
 
 
 def test_columns_with_missing_cells_are_named():
@@ -208,3 +208,113 @@ def test_two_values_are_declared_as_such_and_kept_exactly():
     assert not data.draft_schema(few, label="y", numeric=["three"]).columns[0].two_valued
     again = data.Schema.from_toml(data.draft_schema(table, label="y").to_toml())
     assert again.columns[0].two_valued
+
+
+def test_long_lists_are_kept_as_told():
+    table = {"to": [f"w{k % 97}" for k in range(970)], "y": ["a", "b"] * 485}
+    assert "more than 60 levels; to list all: --categorical to" in str(
+        Draft.of({**table, "x": [k % 7 / 4 for k in range(970)]}, label="y").left_out
+    )
+    for told in ({"categorical": ["to"]}, {"levels": "all"}):
+        (column,) = Draft.of(table, label="y", **told).schema.columns
+        assert len(column.levels) == len(set(table["to"])) and column.unknown == "error"
+    words = ["often"] * 50 + ["seldom"] * 30 + [f"w{k}" for k in range(70)] * 2
+    table = {"to": words, "y": ["a", "b"] * (len(words) // 2)}
+    (column,) = Draft.of(table, label="y", levels="most-frequent:2").schema.columns
+    assert column.levels == ("often", "seldom") and column.unknown == "column"
+    rows = data.encode(data.Schema.build(columns=[column], label=LABEL, row_norm=1.0), table).X
+    assert rows.sum(axis=0).tolist() == [50, 30, 140]
+    for wrong in ("few", "most-frequent", "most-frequent:0", "most-frequent:x", ":5"):
+        with pytest.raises(InputError, match="levels must be all or most-frequent:50"):
+            Draft.of(table, label="y", levels=wrong)
+
+
+LABEL = {"name": "y", "classes": ["a", "b"]}
+
+
+def test_numbers_that_start_again():
+    found = drafted(cyclic={"hour": 24, "age": 10})
+    columns = {column.name: column for column in found.schema.columns}
+    assert (columns["hour"].low, columns["hour"].high, columns["hour"].period) == (0, 24, 24)
+    assert columns["age"].transform == "cyclic" and columns["age"].high >= 94
+    assert not any("hour" in question for question in found.questions)
+    assert "Does hour start again after 24? If so: --cyclic hour=24." in drafted().questions
+    for wrong, words in (
+        ({"nope": 24}, "cyclic must be a column"),
+        ({"word": 24}, "cannot be cyclic: it holds text"),
+        ({"hour": 1e-9}, "hour.*give another period"),
+    ):
+        with pytest.raises(InputError, match=words):
+            drafted(cyclic=wrong)
+    with pytest.raises(InputError, match="cannot be both"):
+        drafted(cyclic={"hour": 24}, log=["hour"])
+
+
+@pytest.mark.parametrize(
+    ("order", "words", "years"),
+    [
+        ("ymd", ["2013-01-01", "2014-07-02 12:00", "2016-12-31"], [2013, 2014.5]),
+        ("ymd", ["2013/1/1", "2014-07-02T12:00:00.000+02:00"], [2013, 2014.5]),
+        ("dmy", ["01.01.2013", "2.7.2014 12:00", "31.12.2016"], [2013, 2014.5]),
+        ("mdy", ["01/01/2013", "7/2/2014 12:00", "12/31/2016"], [2013, 2014.5]),
+    ],
+)
+def test_dates_are_years(order, words, years):
+    table = {"day": words * 20, "x": [1.5, 2.5] * 10 * len(words)}
+    table["y"] = ["a", "b"] * (10 * len(words))
+    found = Draft.of(table, label="y", dates=True)
+    column = found.schema.columns[0]
+    assert (
+        column.date == order
+        and column.low == 2013
+        and column.high == (2017 if "2016" in words[-1] else 2015)
+    )
+    assert not column.confirmed and data.Schema.from_toml(found.schema.to_toml()) == found.schema
+    raw = data.NumericColumn(name="day", low=0, high=4000, date=order)
+    encoded = data.encode(data.Schema.build(columns=[raw], label=LABEL, row_norm=1.0), table)
+    np.testing.assert_allclose(encoded.X[:2, 0] * 4000, years, rtol=1e-12)
+    assert Draft.of(table, label="y").left_out[0].name == "day"
+    wrong = {**table, "day": [words[0], "2013-02-30", *table["day"][2:]]}
+    schema = data.Schema.build(columns=[raw], label=LABEL)
+    with pytest.raises(InputError, match=f"dates in the order '{order}'.*record 2") as caught:
+        data.encode(schema, wrong)
+    assert "30" not in str(caught.value)
+
+
+def test_a_date_whose_order_is_open_is_asked_about_and_a_season_is_cyclic():
+    table = {"day": ["01/02/2013", "03/04/2014"] * 20, "y": ["a", "b"] * 20}
+    found = Draft.of(table, label="y", dates=True)
+    assert found.questions[0].startswith("Is the day first in day?")
+    season = Draft.of(table, label="y", cyclic={"day": 1}).schema.columns[0]
+    assert (season.transform, season.period, season.date) == ("cyclic", 1, "dmy")
+    levels = Draft.of(table, label="y", categorical=["day"]).schema.columns[0]
+    assert levels.kind == "categorical"
+
+
+def test_missing_cells_as_told():
+    table = {"x": [1.5, None, 2.5, 3.5] * 10, "c": ["u", "v", "", "u"] * 10, "y": ["a", "b"] * 20}
+    asked = Draft.of(table, label="y")
+    assert asked.asks_about_missing and "are left out" in asked.schema.notes
+    kept = Draft.of(table, label="y", missing="indicator")
+    assert all(column.missing_indicator for column in kept.schema.columns)
+    assert not kept.asks_about_missing and "missing" not in kept.schema.notes
+    assert data.encode(kept.schema.confirmed(), table).n_records == 40
+    dropped = Draft.of(table, label="y", missing="drop")
+    assert not dropped.asks_about_missing and dropped.schema.missing == "drop"
+    assert Draft.of(table, label="y", missing="error").schema.missing == "error"
+
+
+def test_confirming_changes_nothing_else():
+    from tacenda.data.schema_toml import confirmed
+
+    schema = drafted(missing="drop").schema
+    text = schema.to_toml().replace("low = 0.0\n", "low = 0.0  # never below\n")
+    some = confirmed(text, ["age", "ill"], "the 'census'")
+    found = data.Schema.from_toml(some)
+    assert set(schema.unconfirmed) - set(found.unconfirmed) == {"age", "ill"}
+    assert found.label.source == "the 'census'" and some.count("# never below") > 0
+    every = data.Schema.from_toml(confirmed(some, found.unconfirmed, None))
+    assert every.unconfirmed == () and every.hash() == schema.hash()
+    assert every.label.source == "the 'census'"
+    with pytest.raises(InputError, match="columns must be one of"):
+        confirmed(text, ["nobody"], None)
