@@ -222,7 +222,8 @@ def test_long_lists_are_kept_as_told():
     table = {"to": words, "y": ["a", "b"] * (len(words) // 2)}
     (column,) = Draft.of(table, label="y", levels="most-frequent:2").schema.columns
     assert column.levels == ("often", "seldom") and column.unknown == "column"
-    rows = data.encode(data.Schema.build(columns=[column], label=LABEL, row_norm=1.0), table).X
+    schema = data.Schema.build(columns=[column], label=LABEL, row_norm=1.0)
+    rows = data.encode(schema.confirmed(), table).X
     assert rows.sum(axis=0).tolist() == [50, 30, 140]
     for wrong in ("few", "most-frequent", "most-frequent:0", "most-frequent:x", ":5"):
         with pytest.raises(InputError, match="levels must be all or most-frequent:50"):
