@@ -63,6 +63,8 @@ FLOWER = Environment("flower", ("flwr[simulation]==1.41.0",), ("3.11", "3.12", "
 DIFFPRIVLIB = Environment(
     "diffprivlib", ("diffprivlib==0.6.6", "scikit-learn<1.5"), ("3.11", "3.12")
 )
+OPENDP = Environment("opendp", ("opendp[numpy]==0.16.0",), ("3.11", "3.12", "3.13"))
+SMARTNOISE = Environment("smartnoise", ("smartnoise-sql==1.0.10",), ("3.11", "3.12"))
 
 
 def interpreter(versions: tuple[str, ...]) -> str | None:
