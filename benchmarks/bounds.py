@@ -89,6 +89,7 @@ def areas(schema: data.Schema, table: dict[str, Any], epsilon: float) -> tuple[i
     from tacenda.estimators import PrivateLogisticRegression
 
     found = data.encode(schema, table)
+    found.X *= schema.row_scale  # the estimator divides by it again, and strength keeps its meaning
     order = np.random.default_rng(0).permutation(found.n_records)
     test, train = order[:TEST], order[TEST:]
     X, y = found.X[train], found.y[train]
@@ -103,7 +104,8 @@ def areas(schema: data.Schema, table: dict[str, Any], epsilon: float) -> tuple[i
                 epsilon=epsilon,
                 delta=DELTA,
                 n_nodes=NODES,
-                row_scale=schema.row_scale,
+                bounds="norm",
+                data_norm=schema.row_scale,
                 fit_intercept=False,
                 random_state=seed,
             ).fit(X, y)

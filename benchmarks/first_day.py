@@ -193,19 +193,27 @@ def without_privacy(records: Records, parts: tuple[Any, ...]) -> dict[str, dict[
 def rival(
     records: Records, parts: tuple[Any, ...], python: Path, asked: list[tuple[float, int]]
 ) -> list[dict[str, float]]:
-    """diffprivlib's fits, all in one process of its own environment."""
+    """diffprivlib's fits, and how good they are."""
     X, test, y, test_y = parts
+    answers = rival_answers(
+        python,
+        asked,
+        X=rows_of(records, X),
+        test=rows_of(records, test),
+        y=y,
+        target_bounds=records.target_bounds or (0.0, 0.0),
+    )
+    return [
+        measures(test_y, predicted, None if records.regression else scores, records.regression)
+        for predicted, scores in answers
+    ]
+
+
+def rival_answers(python: Path, asked: list[tuple[float, int]], **given: Any) -> list[Any]:
+    """(predictions, scores) of diffprivlib's fits, all in one process of its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
-        low, high = records.target_bounds or (0.0, 0.0)
-        np.savez(
-            file,
-            X=rows_of(records, X),
-            test=rows_of(records, test),
-            y=y,
-            target_bounds=(low, high),
-            asked=np.array(asked),
-        )
+        np.savez(file, asked=np.array(asked), **given)
         done = subprocess.run(
             [python, "-W", "ignore", Path(__file__).with_name("first_day_rival.py"), file],
             check=True,
@@ -213,11 +221,7 @@ def rival(
         )
         assert done.returncode == 0
         with np.load(file.with_name("found.npz")) as found:
-            answers = [(found[f"predicted{k}"], found[f"scores{k}"]) for k in range(len(asked))]
-    return [
-        measures(test_y, predicted, None if records.regression else scores, records.regression)
-        for predicted, scores in answers
-    ]
+            return [(found[f"predicted{k}"], found[f"scores{k}"]) for k in range(len(asked))]
 
 
 def play(name: str, share: float, python: Path, store: dict[str, Any]) -> None:
