@@ -89,13 +89,13 @@ def areas(schema: data.Schema, table: dict[str, Any], epsilon: float) -> tuple[i
     from tacenda.estimators import PrivateLogisticRegression
 
     found = data.encode(schema, table)
-    found.X *= schema.row_scale  # the estimator divides by it again, and strength keeps its meaning
+    rows = found.X * schema.row_scale  # as encoded; the estimator divides by it again
     order = np.random.default_rng(0).permutation(found.n_records)
     test, train = order[:TEST], order[TEST:]
-    X, y = found.X[train], found.y[train]
+    X, y = rows[train], found.y[train]
 
     def area(model: Any) -> float:
-        return float(roc_auc_score(found.y[test], model.decision_function(found.X[test])))
+        return float(roc_auc_score(found.y[test], model.decision_function(rows[test])))
 
     plain = area(LogisticRegression(C=1e3, fit_intercept=False, max_iter=500).fit(X, y))
     noisy = [
