@@ -18,7 +18,7 @@ from tacenda.evaluation.private_run import held_out_account
 from tacenda.privacy.lasting.accounts import BOUNDS, HELD_OUT, joined
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.problem.statistics import Statistic
-from tacenda.runtime.lasting_run import account_of
+from tacenda.runtime.lasting_run import account_of, marks_of_problem
 
 NAME = "us"
 
@@ -106,8 +106,8 @@ def test_bounds_add_up_with_an_evaluation_on_nodes(path, rows):
         store.open_run(f"{BOUNDS}1", NAME, "private quantiles", "replace-one")
         store.close_run(f"{BOUNDS}1")
     train(path, rows[:300])
-    sides = [(p.store.rows, p.store.labels) for p in (problem(rows[:300]), problem(rows[300:]))]
     with LedgerStore(path) as store:
+        sides = [marks_of_problem(problem(part), store.salt) for part in (rows[:300], rows[300:])]
         found = store.held_out_account(NAME, *sides, apart=True)
     assert add_up(path)
     assert "add up" in " ".join(found.notes)

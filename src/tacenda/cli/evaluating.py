@@ -171,8 +171,8 @@ def _private(
             "give either --missed-cost or --flagged, and only for a model of two classes."
         )
     size = held_out_size(model, data, nodes, public_size)
-    rows, labels, which, persons = private_records(model, data, label)
-    problem, counts, weights = held_out_problem(model, rows, labels, nodes, persons, size)
+    rows, labels, which, persons, marks = private_records(model, data, label)
+    problem, counts, weights = held_out_problem(model, rows, labels, nodes, persons, size, marks)
     found = evaluate_privately(
         weights,
         problem,

@@ -198,10 +198,10 @@ def labelled_rows(model: Model, data: str, label: str | None) -> tuple[Any, Arra
 
 def _labelled(
     model: Model, data: str, label: str | None, most: int | None = None
-) -> tuple[Any, Array, str, Array | None]:
-    """labelled_rows, and whose they are; of each person so many at most."""
+) -> tuple[Any, Array, str, Array | None, Array | None]:
+    """labelled_rows, whose they are, and their fingerprints; of each person so many at most."""
     if model.config is None and model.schema is None:
-        return *_labelled_table(model, data, label), data, None
+        return *_labelled_table(model, data, label), data, None, None
     if label is not None:
         raise InputError(
             "--label is for exported models; a run folder's schema names the label, "
@@ -219,14 +219,15 @@ def _labelled(
     if found.test is not None:
         part = f"the test part of {data}"
     persons = found.persons if found.test is None else found.test_persons
-    return X, y if model.classes is not None else model.units.labels(y), part, persons
+    marks = found.fingerprints if found.test is None else found.test_fingerprints
+    return X, y if model.classes is not None else model.units.labels(y), part, persons, marks
 
 
 def private_records(
     model: Model, data: str | None, label: str | None
-) -> tuple[Any, Array, str, Array | None]:
-    """(features, labels, which records, whose) for a private evaluation, of each person no more
-    than the run took; the file that the model was trained on is refused."""
+) -> tuple[Any, Array, str, Array | None, Array | None]:
+    """(features, labels, which records, whose, fingerprints) for a private evaluation, of each
+    person no more than the run took; the file that the model was trained on is refused."""
     own = None if model.config is None else model.config.data
     aside = own is not None and own.test_fraction > 0
     if data is None:
@@ -240,7 +241,8 @@ def private_records(
         found = private_run(model.config)
         X, y = found.test  # type: ignore[misc]
         labels = y if model.classes is not None else model.units.labels(y)
-        return X, labels, "the records that the run set aside", found.dataset.test_persons
+        own_part, set_aside = found.dataset, "the records that the run set aside"
+        return X, labels, set_aside, own_part.test_persons, own_part.test_fingerprints
     if own is not None and _trained_on(model, data):
         remedy = (
             "leave DATA out to take the records that the run set aside."
@@ -297,6 +299,7 @@ def held_out_problem(
     nodes: int,
     persons: Array | None = None,
     size: float | None = None,
+    fingerprints: Array | None = None,
 ) -> tuple[Any, Any, Floats]:
     """(problem, what is counted, model (d,)) of held-out records, spread evenly over nodes, or by
     persons where the run's promise is to persons; size: the public number for each node."""
@@ -346,6 +349,7 @@ def held_out_problem(
         loss=loss,
         data_norm=LONGEST,  # counts do not depend on it: it only refuses broken rows
         classes=None if model.classes is None else range(len(model.classes)),
+        fingerprints=fingerprints,
     )
     learnt = problem.loss
     if model.loss in measures.LOG_RATES:

@@ -104,6 +104,8 @@ def private_run(config: RunConfig, ranks: Ranks = ALONE) -> PrivateRun:
     if several:
         found = content_hash((dataset.y, dataset.nodes, dataset.persons))
         ranks.check_same({"the records' labels": found}, "give all of them the same data")
+    if several and not ranks.root:  # for the ledger, which is the root's
+        dataset = replace(dataset, fingerprints=None, test_fingerprints=None)
     if config.data.test_fraction:
         dataset = split(dataset, config.data.test_fraction, config.data.split_seed)
     shards = ranks.agreed(lambda: spread(dataset, config.network), "dividing the records")
@@ -156,6 +158,7 @@ def _problem(
         persons=persons if most is not None else None,
         records_per_person=1 if most is None else most,
         members_per_person=config.privacy.members_per_person,
+        fingerprints=dataset.fingerprints,
     )
 
 
@@ -344,6 +347,8 @@ def split(dataset: Dataset, fraction: float, seed: int) -> Dataset:
         persons=None if dataset.persons is None else dataset.persons[kept],
         test=(dataset.X[test], dataset.y[test]),
         test_persons=None if dataset.persons is None else dataset.persons[test],
+        fingerprints=None if dataset.fingerprints is None else dataset.fingerprints[kept],
+        test_fingerprints=None if dataset.fingerprints is None else dataset.fingerprints[test],
     )
 
 

@@ -47,6 +47,11 @@ class Dataset:
         Id of the person behind each record, shape (n,).
     test_persons : ndarray or None, default=None
         The same for the records of `test`.
+    fingerprints : ndarray of uint64 or None, default=None
+        Of each record as it was read, shape (n, 4) (`data.as_read`); None where it was not read
+        from named columns.
+    test_fingerprints : ndarray of uint64 or None, default=None
+        The same for the records of `test`.
 
     Examples
     --------
@@ -70,6 +75,8 @@ class Dataset:
     persons: Array | None = None
     test_persons: Array | None = None
     row_scale: float = 1.0
+    fingerprints: Array | None = None
+    test_fingerprints: Array | None = None
 
     @property
     def n_records(self) -> int:
@@ -132,7 +139,9 @@ class Dataset:
             If the two do not fit.
         """
         merged = self.notes + [note for note in test.notes if note not in self.notes]
-        return replace(self, test=(test.X, test.y), notes=merged)
+        return replace(
+            self, test=(test.X, test.y), notes=merged, test_fingerprints=test.fingerprints
+        )
 
 
 def with_positive(classes: tuple[str, ...] | None, positive: str) -> tuple[str, ...]:

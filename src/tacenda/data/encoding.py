@@ -18,6 +18,7 @@ import numpy as np
 
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data import dates
+from tacenda.data.as_read import fingerprints
 from tacenda.data.coded import Coded, Entries, is_number, words_of
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
@@ -103,7 +104,7 @@ def encode(
         check_columns(schema, table)
     kept = _kept(schema, table, records_per_person, person_key)
     read = _listed if lazy else _encoded
-    X, y, nodes, persons = read(schema, table, kept, sparse, dtype, quiet=strict)
+    X, y, nodes, persons, marks = read(schema, table, kept, sparse, dtype, quiet=strict)
     if not len(y):
         raise InputError(
             "every record has a missing value, so none is left; "
@@ -133,42 +134,44 @@ def encode(
         row_scale=schema.row_scale,
         schema_hash=schema.hash(),
         persons=persons,
+        fingerprints=marks,
     )
 
 
 def _encoded(
     schema: Schema, table: Any, kept: Flags | None, sparse: bool, dtype: Any, *, quiet: bool
-) -> tuple[Any, Array, Any, Any]:
-    """(X, y, nodes, persons) of the records that are there."""
+) -> tuple[Any, Array, Any, Any, Any]:
+    """(X, y, nodes, persons, fingerprints) of the records that are there."""
     rows, facts, seen = [], [], 0
-    for chunk in _chunks(table):
-        chosen = None if kept is None else kept[seen : seen + len(chunk)]
-        seen += len(chunk)
-        chunk = _typed(schema, chunk)
+    for read in _chunks(table):
+        chosen = None if kept is None else kept[seen : seen + len(read)]
+        seen += len(read)
+        chunk = _typed(schema, read)
         keep, *own = _facts(schema, chunk, chosen)
+        own.append(as_read(schema, read)[keep])
         rows.append(_features(schema, chunk, keep, sparse, dtype))
         facts.append(own)
         if len(rows) == 1 and not quiet:
             warn_squeezed(schema, chunk, stacklevel=3)
-    return (_stack_rows(rows, sparse), *_stack_facts(facts))
+    y, nodes, persons, marks = _stack_facts(facts)
+    return _stack_rows(rows, sparse), y, nodes, persons, marks
 
 
 def _listed(
     schema: Schema, table: Any, kept: Flags | None, sparse: bool, dtype: Any, *, quiet: bool
-) -> tuple[Any, Array, Any, Any]:
-    """The same with X that is still to be read: only those columns are looked at that say which
-    records are there, and whose they are."""
+) -> tuple[Any, Array, Any, Any, Any]:
+    """The same with X that is still to be read: only what says which records are there, whose they
+    are, and how a ledger knows them again is kept."""
     from tacenda.data.readers import joined
 
     drops = schema.missing == "drop"
-    names = [schema.label.name, *_holders(schema)]
-    if drops:
-        names += [column.name for column in schema.columns]
+    names = [schema.label.name, *_holders(schema), *(column.name for column in schema.columns)]
     there, facts, seen = [], [], 0
     for chunk in _chunks(table, rows=None, names=names):
         chosen = None if kept is None else kept[seen : seen + len(chunk)]
         seen += len(chunk)
         keep, *own = _facts(schema, _typed(schema, chunk), chosen, features=drops)
+        own.append(as_read(schema, chunk)[keep])
         there.append(keep)
         facts.append(own)
     if not quiet:
@@ -177,10 +180,11 @@ def _listed(
         look_at = np.arange(0, first, max(1, first // LOOK_AT))
         seen_first = joined(list(_chunks(table, rows=None, only=look_at)))
         warn_squeezed(schema, seen_first, stacklevel=3)
-    y, nodes, persons = _stack_facts(facts)
+    y, nodes, persons, marks = _stack_facts(facts)
     kept_here = np.concatenate(there)
     places = None if kept_here.all() else np.flatnonzero(kept_here)
-    return LazyRows(TableRows(schema, table, y, places, sparse, np.dtype(dtype))), y, nodes, persons
+    rows = LazyRows(TableRows(schema, table, y, places, sparse, np.dtype(dtype)))
+    return rows, y, nodes, persons, marks
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +219,13 @@ class TableRows:
                 )
             yield _features(schema, chunk, keep, self.sparse, self.dtype)
             done += len(chunk)
+
+
+def as_read(schema: Schema, table: Table) -> Array:
+    """(records, 4) fingerprints of the columns that the schema makes features of, and of its
+    label, before anything is made of them."""
+    columns = {column.name: table.columns[column.name] for column in schema.columns}
+    return fingerprints(columns, table.columns[schema.label.name])
 
 
 def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Flags | None:
@@ -586,16 +597,11 @@ def _where(table: Table, rows: Flags) -> int:
     return table.number(int(np.argmax(rows)))
 
 
-def _stack_facts(parts: list[list[Any]]) -> tuple[Array, Any, Any]:
-    """(labels, nodes, persons) of all chunks."""
+def _stack_facts(parts: list[list[Any]]) -> list[Any]:
+    """Each fact of all chunks: labels, nodes, persons, fingerprints."""
     if len(parts) == 1:
-        return parts[0][0], parts[0][1], parts[0][2]
-    y, nodes, persons = (
-        None if parts[0][k] is None else np.concatenate([part[k] for part in parts])
-        for k in range(3)
-    )
-    assert y is not None
-    return y, nodes, persons
+        return parts[0]
+    return [None if own[0] is None else np.concatenate(own) for own in zip(*parts, strict=True)]
 
 
 def _stack_rows(blocks: list[Any], sparse: bool) -> Any:

@@ -21,6 +21,7 @@ from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.algorithms.whitening import prepared
+from tacenda.data.as_read import of_arrays
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
@@ -135,6 +136,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if weights is None
             else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
             weight_bound=weight_bound,
+            fingerprints=self.__dict__.pop("_as_read", None),
             **{"public_sizes": self.public_sizes, **extra},
         )
         privacy = None
@@ -667,6 +669,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             bool(self.fit_intercept),
             hasattr(X, "tocsr"),
         )
+        # A ledger knows named columns again as they are here, before they are scaled
+        names = getattr(self, "feature_names_in_", None)
+        self._as_read = None if names is None else of_arrays(X, names, y)
         return X, y, scaling
 
     def _declared_bounds(self, n_features: int) -> Any:

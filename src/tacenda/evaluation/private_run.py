@@ -21,6 +21,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.counts import Counts
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.runtime.lasting_run import marks_of_problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 
@@ -207,7 +208,8 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
     'trial/held-out'
     """
     with LedgerStore(ledger) as store:
-        digest, near = store.overlapping(held_out.store.rows, held_out.store.labels)
+        marks = marks_of_problem(held_out, store.salt)
+        near = store.overlapping(marks)
         used = {row["dataset"] for row in store.runs()}
         trained = [n for n in near if not n.name.endswith(HELD_OUT) and n.name in used]
         for one in trained:
@@ -228,7 +230,7 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
             store.require_name(name)
         else:
             store.require_name()
-            name = f"{UNNAMED}{digest[:16]}{HELD_OUT}"
+            name = f"{UNNAMED}{marks.digest[:16]}{HELD_OUT}"
         whole = name.removesuffix(HELD_OUT)
         reasons = {one.name: f"about {one.share:.0%} of the records are in both" for one in trained}
         if store.reads_all(whole):

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tacenda._types import Array, Flags
 from tacenda.errors import InputError
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import loss_of
-from tacenda.privacy.lasting.fingerprints import record_hashes
+from tacenda.privacy.lasting.fingerprints import keyed
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.held_out import keyed_positions
 from tacenda.problem.problem import Problem
@@ -52,9 +50,13 @@ def read_records(
     persons = None if most is None else dataset.persons
     if contract.evaluation is None:
         size = contract.member(member).size
-        return MemberRecords(problem_of(contract, size, dataset.X, dataset.y, persons))
+        return MemberRecords(
+            problem_of(contract, size, dataset.X, dataset.y, persons, dataset.fingerprints)
+        )
     assert ledger is not None
-    kept = _held_out(contract, member, dataset.X, dataset.y, ledger, persons)
+    marks = dataset.fingerprints
+    assert marks is not None
+    kept = _held_out(contract, member, marks, ledger, persons)
     sizes = (contract.trained_size(member), contract.held_out_size(member))
     return MemberRecords(
         *(
@@ -64,6 +66,7 @@ def read_records(
                 dataset.X[side],
                 dataset.y[side],
                 None if persons is None else persons[side],
+                marks[side],
             )
             for size, side in zip(sizes, (~kept, kept), strict=True)
         )
@@ -71,21 +74,21 @@ def read_records(
 
 
 def _held_out(
-    contract: Contract, member: str, x: Any, y: Any, ledger: Path, persons: Array | None
+    contract: Contract, member: str, marks: Array, ledger: Path, persons: Array | None
 ) -> Flags:
-    """(n,) which records are held out: by their positions, or under add-remove each record or
-    person by a coin of its own, under a key of the member's ledger; whatever their values, and the
-    same in every run."""
+    """(n,) which records are held out: by their positions, or under add-remove each record (as it
+    was read) or person by a coin of its own, under a key of the member's ledger; whatever their
+    values, and the same in every run, also under another schema of the same columns."""
     with LedgerStore(ledger) as store:
         key = store.secret("records held out of training")
     if contract.privacy.adjacency == "replace-one":
-        return keyed_positions(key, x.shape[0], contract.held_out_size(member))
+        return keyed_positions(key, len(marks), contract.held_out_size(member))
     from tacenda.data.holding_out import held_out_by_coin
 
     assert contract.evaluation is not None
     if persons is not None:
         return held_out_by_coin(persons, contract.evaluation.held_out, key)
-    hashes = (one for block in record_hashes(x, np.asarray(y, "<f8"), key) for one in block)
+    hashes = keyed(marks[:, :2] + marks[:, 2:], key)
     return held_out_by_coin(hashes, contract.evaluation.held_out, key)
 
 
@@ -159,10 +162,16 @@ def _check_size(contract: Contract, member: str, found: int) -> None:
 
 
 def problem_of(
-    contract: Contract, size: int, x: Any, y: Any, persons: Array | None = None
+    contract: Contract,
+    size: int,
+    x: Any,
+    y: Any,
+    persons: Array | None = None,
+    fingerprints: Array | None = None,
 ) -> Problem:
     """Encoded rows and label codes as a member's part of the problem; size: the public one;
-    persons: whose each record is, where persons are the unit."""
+    persons: whose each record is, where persons are the unit; fingerprints: of the records as they
+    were read."""
     p = contract.problem
     unit: dict[str, Any] = {}
     if persons is not None:
@@ -180,5 +189,6 @@ def problem_of(
         clip_norm=p.clip_norm,
         classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(size)],
+        fingerprints=fingerprints,
         **unit,
     )

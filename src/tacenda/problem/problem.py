@@ -95,6 +95,9 @@ class Problem:
     one_record : bool, default=False
         Whether the records of a "person" are the rows that a model makes of one record, so that the
         guarantee is for that record.
+    fingerprints : ndarray of uint64 or None, default=None
+        Of the records as they were read (`Dataset.fingerprints`), in any order: a lasting ledger
+        knows the records again by them. None: it knows them by the rows.
 
     Attributes
     ----------
@@ -147,6 +150,7 @@ class Problem:
         members_per_person: int = 1,
         person_key: bytes | None = None,
         one_record: bool = False,
+        fingerprints: Array | None = None,
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
@@ -173,7 +177,7 @@ class Problem:
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
         self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
-        self.one_record = bool(one_record)
+        self.one_record, self.fingerprints = bool(one_record), fingerprints
         given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)
@@ -472,6 +476,7 @@ class Problem:
         found.records_per_person = self.records_per_person * self.members_per_person
         found.exactly = self.exactly and self.members_per_person == 1
         found.members_per_person = 1
+        found.fingerprints = self.fingerprints
         return found
 
     def of_node(self, position: int) -> Problem:
@@ -557,7 +562,7 @@ class Problem:
         else:
             rows = rows[records]
         found = copy.copy(self)
-        found.node_labels, found.partition = None, None
+        found.node_labels, found.partition, found.fingerprints = None, None, None
         offsets = offsets.astype(self.store.offsets.dtype, copy=False)
         found.sizes, found.public_sizes = np.diff(offsets), public_sizes
         found._persons = None if self._persons is None else self._persons[records]

@@ -14,7 +14,7 @@ from tacenda.content import content_hash
 from tacenda.errors import BudgetError, LedgerWarning
 from tacenda.privacy.accounting.events import Event, Gaussian, merged
 from tacenda.privacy.lasting.accounts import Account
-from tacenda.privacy.lasting.fingerprints import Marks, joined_marks, marks_of
+from tacenda.privacy.lasting.fingerprints import Marks, joined_marks, marks_as_read, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.secrets.ledger import Charge, Charges
@@ -81,9 +81,15 @@ class LastingRun:
             self._file.close()
 
     def _marks(self, held: Held) -> Marks | None:
-        """Of the records of all ranks, where no process has all of them."""
+        """Of the records of all ranks, where no process has all of them, or the root their
+        fingerprints."""
         if held.whole is not None:
             return None
+        as_read = held.problem.fingerprints
+        if self._ranks.by_root(lambda: as_read is not None, "looking for fingerprints"):
+            if as_read is None or not self._ranks.root:
+                return None
+            return marks_as_read(as_read, self._store.salt)
         key = self._ranks.by_root(lambda: self._store.salt, "reading the ledger")
         table = held.problem.store
         return joined_marks(self._ranks.each(marks_of(table.rows, table.labels, key)))
@@ -171,7 +177,15 @@ def unit_of(problem: Problem) -> Unit:
 def account_of(store: LedgerStore, problem: Problem, dataset: str | None) -> Account:
     """The account to which runs on this problem's records are booked, with what the user should be
     told about it."""
-    return store.account(problem.store.rows, problem.store.labels, dataset)
+    return store.account_of_marks(marks_of_problem(problem, store.salt), dataset)
+
+
+def marks_of_problem(problem: Problem, key: bytes) -> Marks:
+    """By what a ledger with this key knows the records again: as they were read, else as they
+    are."""
+    if problem.fingerprints is not None:
+        return marks_as_read(problem.fingerprints, key)
+    return marks_of(problem.store.rows, problem.store.labels, key)
 
 
 def data_digest(problem: Problem) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy.lasting.ledger_store import LedgerStore, Spent
 from tacenda.privacy.lasting.units import Unit
-from tacenda.runtime.lasting_run import account_of
+from tacenda.runtime.lasting_run import account_of, marks_of_problem
 from tacenda.words import against
 
 REHEARSAL_LEDGER = "ledger.sqlite"  # in the state folder
@@ -88,7 +88,7 @@ def claim_held_out(
     """The account of the held-out records beside that of those trained on, under the same budget,
     and what to tell the operator. named: the data set's name was given by its holder."""
     with LedgerStore(path) as store:
-        mine, others = ((p.store.rows, p.store.labels) for p in (trained, held_out))
+        mine, others = (marks_of_problem(problem, store.salt) for problem in (trained, held_out))
         found = store.held_out_account(account, mine, others, apart=named)
         budget = store.budget(account)
         if budget is not None and store.budget(found.name) is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,8 +131,24 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None) -> Account:
     found = (
         _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
     )
+    alike = [] if known or near else _look_alike(file, found.name, marks)
     _note(file, found.name, marks)
-    return found
+    return replace(found, notes=(*found.notes, *alike))
+
+
+def _look_alike(file: LedgerFile, name: str, marks: Marks) -> list[str]:
+    """A note about each account whose records have the same features: perhaps with the columns in
+    another order, or with other labels."""
+    together, others = joined(file, name), []
+    for other, body in file.all("SELECT dataset, body FROM rows WHERE kind='records'"):
+        if marks.look and other not in together and json.loads(body)["look"] == marks.look:
+            others.append(other)
+    return [
+        f"the records of {name!r} have the features of those of {other!r}, with other labels or in "
+        "another order of columns, and are counted apart. If they are the same people's: tacenda "
+        f"ledger join LEDGER {name!r} {other!r}"
+        for other in dict.fromkeys(others)
+    ]
 
 
 UNNAMED = "records-"  # before the name of an account that nobody has named
@@ -287,7 +303,8 @@ def _note(file: LedgerFile, name: str, marks: Marks) -> None:
     ):
         return
     blob = marks.sketch.astype("<u8").tobytes()
-    file.append("records", name, key=marks.digest, body={"sketch": file.keyed(blob)})
+    body = {"sketch": file.keyed(blob), "look": marks.look}
+    file.append("records", name, key=marks.digest, body=body)
     file.execute("INSERT INTO sketches VALUES (?, ?, ?)", name, marks.digest, blob)
 
 

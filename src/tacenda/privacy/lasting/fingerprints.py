@@ -1,16 +1,18 @@
 """How a ledger knows records again: an order-free digest of all of them, and a small sample for
 subsets and overlaps.
 
-Every record is hashed by itself under the ledger's own key: its non-zero features, in float64, and
-its label. So the order of the records, who holds them, dense or sparse, float32 or float64 make no
-difference as long as the values are the same. The *digest* is the sum of all hashes modulo 2^256,
-and names exactly this multiset of records. The *sketch* keeps the smallest of the distinct hashes
-(bottom-k): the same key puts the same records of two data sets into both sketches, which tells how
-far they overlap.
+Every record is hashed by itself under the ledger's own key: as it was read, where it comes from
+named columns (`data.as_read`), else its non-zero features, in float64, and its label. So the order
+of the records, who holds them, dense or sparse, float32 or float64 make no difference as long as
+the values are the same; and where columns have names, neither does what is made of them. The
+*digest* is the sum of all hashes modulo 2^256, and names exactly this multiset of records. The
+*sketch* keeps the smallest of the distinct hashes (bottom-k): the same key puts the same records of
+two data sets into both sketches, which tells how far they overlap. The *look* is a hash of the
+features alone, without labels and order of columns: it only warns.
 
-**What is not recognised:** records that were written in another way (scaled, rounded, encoded
-again, another set of columns, other label names), and overlaps so small that the sketches share
-nearly nothing. A name (`dataset=`) is needed there.
+**What is not recognised:** records that were written in another way (rounded, more or fewer
+columns, renamed ones, another label; without names also scaled or encoded ones), and overlaps so
+small that the sketches share nearly nothing. A name (`dataset=`) is needed there.
 """
 
 from __future__ import annotations
@@ -34,11 +36,12 @@ _HEAD = np.dtype([("label", "<f8"), ("entries", "<i8")])
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """digest: hex, of the multiset of records. sketch:
-    (k,) uint64, the smallest hashes of distinct records, rising."""
+    """digest: hex, of the multiset of records. sketch: (k,) uint64, the smallest hashes of distinct
+    records, rising. look: hex, of their features in any order of columns; empty: not known."""
 
     digest: str
     sketch: NDArray[np.uint64]
+    look: str = ""
 
     def share(self, other: NDArray[np.uint64]) -> float:
         """How much of the smaller set of records lies in the other, by the sketches; 0 where too
@@ -66,7 +69,46 @@ def marks_of(rows: Any, labels: Array, key: bytes) -> Marks:
         total += sum(int.from_bytes(one, "little") for one in block)
         heads = np.frombuffer(b"".join(one[:8] for one in block), "<u8").astype(np.uint64)
         smallest = np.unique(np.concatenate([smallest, heads]))[:KEPT]
-    return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest)
+    return Marks((total % 2**256).to_bytes(32, "big").hex(), smallest, _look(_sums(rows), key))
+
+
+def marks_as_read(fingerprints: Array, key: bytes) -> Marks:
+    """Of records by their fingerprints (n, 4), see `data.as_read`: features and label together."""
+    words = np.ascontiguousarray(fingerprints[:, :2] + fingerprints[:, 2:], "<u8")
+    total, smallest = 0, np.empty(0, np.uint64)
+    for first in range(0, len(words), _CHUNK):
+        block = keyed(words[first : first + _CHUNK], key)
+        digests = np.frombuffer(b"".join(block), "<u4").reshape(-1, 8).sum(axis=0, dtype=np.uint64)
+        total += sum(int(word) << (32 * k) for k, word in enumerate(digests))
+        heads = np.frombuffer(b"".join(one[:8] for one in block), "<u8").astype(np.uint64)
+        smallest = np.unique(np.concatenate([smallest, heads]))[:KEPT]
+    digest = (total % 2**256).to_bytes(32, "big").hex()
+    return Marks(digest, smallest, _look(fingerprints[:, 0], key))
+
+
+def keyed(words: Array, key: bytes) -> list[bytes]:
+    """(n,) hashes of records under a key, by their words (n, 2)."""
+    raw, blake2b = memoryview(np.ascontiguousarray(words, "<u8").tobytes()), hashlib.blake2b
+    return [
+        blake2b(raw[k : k + 16], key=key, digest_size=32).digest() for k in range(0, len(raw), 16)
+    ]
+
+
+def _look(sums: Array, key: bytes) -> str:
+    """A hash of the multiset of the records' words."""
+    total = int(np.sum(mixed(sums.astype(np.uint64)), dtype=np.uint64))
+    return hashlib.blake2b(f"{len(sums)} {total}".encode(), key=key, digest_size=16).hexdigest()
+
+
+def _sums(rows: Any) -> Array:
+    """(n,) a word of each record's non-zero features, whatever the order of the columns."""
+    found = [np.zeros(0, np.uint64)]
+    for _, _, values, counts in _entries(rows):
+        bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+        ends = np.cumsum(counts)
+        whole = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(bits), dtype=np.uint64)])
+        found.append(whole[ends] - whole[ends - counts])
+    return np.concatenate(found)
 
 
 def joined_marks(parts: Sequence[Marks]) -> Marks:
@@ -143,3 +185,11 @@ def _entries(rows: Any) -> Iterator[tuple[int, Array | None, Array, Array]]:
                 block[there],
                 counts,
             )
+
+
+def mixed(words: Array) -> Array:
+    """Every word hashed by itself (the finaliser of SplitMix64)."""
+    found = words + np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(found ^ (found >> np.uint64(31)))

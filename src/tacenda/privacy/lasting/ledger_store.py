@@ -157,11 +157,9 @@ class LedgerStore:
         they have; one that was named, or has a budget, is enough."""
         require_name(self._file, found)
 
-    def overlapping(self, rows: Any, labels: Any) -> tuple[str, list[Near]]:
-        """(digest of these records, accounts that share many of them, the nearest first); nothing
-        is noted."""
-        marks = marks_of(rows, labels, self._file.salt)
-        return marks.digest, overlapping(self._file, marks)
+    def overlapping(self, marks: Marks) -> list[Near]:
+        """Accounts that share many of these records, the nearest first; nothing is noted."""
+        return overlapping(self._file, marks)
 
     def join(self, one: str, other: str) -> bool:
         """From now on two accounts add up: what either spent counts against the budgets of both.
@@ -185,13 +183,10 @@ class LedgerStore:
         """A key of this ledger's own for one purpose, the same at every call."""
         return bytes.fromhex(self._file.keyed(f"secret: {purpose}".encode()))
 
-    def held_out_account(self, dataset: str, trained: Any, held_out: Any, apart: bool) -> Account:
-        """The account of the records that are held out of training on `dataset`'s records
-        (`accounts.held_out_of`); both as (rows, labels), apart: the data set was named by its
-        holder, whose word keeps it apart from others."""
-        seen, kept = (
-            marks_of(rows, labels, self._file.salt) for rows, labels in (trained, held_out)
-        )
+    def held_out_account(self, dataset: str, seen: Marks, kept: Marks, apart: bool) -> Account:
+        """The account of the records that are held out (`kept`) of training on `dataset`'s records
+        (`accounts.held_out_of`); apart: the data set was named by its holder, whose word keeps it
+        apart from others."""
         with self._file.writing():
             return held_out_of(self._file, dataset, seen, kept, apart)
 
