@@ -175,7 +175,7 @@ def test_held_out_sides_and_nodes_go_by_the_records_as_read(tmp_path: Path) -> N
         plain["privacy"] |= {"adjacency": "add-remove"}
         plain["problem"] |= {
             "n_features": 3,
-            "data_norm": made.row_norm,
+            "row_scale": made.row_scale,
             "classes": list(made.label.classes or ()),
         }
         plain |= {"schema_hash": made.hash(), "finish_mixing": "exact"}
