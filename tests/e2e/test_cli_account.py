@@ -188,3 +188,15 @@ def test_one_run_attack_on_the_stage_finds_too_little_noise(
     )
     broken = tools.tacenda("audit", "dpdda", "--one-run", "-e", 1, "--seed", 1, "-q")
     assert broken.exit_code == 3 and "broken" in broken.output
+
+
+def test_ledger_show_speaks_at_the_delta_of_the_run(tools: Any, tmp_path: Any) -> None:
+    ledger = tmp_path / "a.ledger"
+    tools.answer(
+        "fit",
+        *("--data", "breast_cancer", "--nodes", 3, "-e", 1, "-d", 1e-3, "--rounds", 2),
+        *("-a", "gossipgd", "--set", f"run.ledger={ledger}", "--set", "run.ledger_dataset=clinic"),
+        *("--folder", tmp_path / "run", "--seed", 0),
+    )
+    (found,) = tools.answer("ledger", "show", ledger)["datasets"]
+    assert found["delta"] == 1e-3 and found["epsilon"] == pytest.approx(1.0, rel=1e-3)

@@ -42,7 +42,10 @@ def show_ledger(
     ledger: LedgerFile,
     dataset: DataName = None,
     delta: Annotated[
-        float | None, typer.Option(help="Show epsilon at this delta, where no budget names one.")
+        float | None,
+        typer.Option(
+            help="Show epsilon at this delta; by default that of the budget, or of the last run."
+        ),
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
@@ -109,7 +112,8 @@ def _epsilon(value: float) -> str:
 def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
     spent = store.spent(name)
     budget = spent.budget
-    at = delta if delta is not None else (budget.delta if budget is not None else 1e-5)
+    stated = (delta, None if budget is None else budget.delta, store.last_delta(name), 1e-5)
+    at = next(each for each in stated if each is not None)
     return {
         "dataset": name,
         "adjacency": spent.adjacency,

@@ -254,7 +254,8 @@ def private_bounds(
         if budget is None:
             store.set_budget(dataset, epsilon, delta, adjacency)
         run = f"{BOUNDS}{secrets.token_hex(12)}"
-        store.open_run(run, dataset, f"private quantiles of {len(parts)} columns", adjacency)
+        title = f"private quantiles of {len(parts)} columns"
+        store.open_run(run, dataset, title, adjacency, delta=delta)
         charges = price.charges()
         spending: Events = charges.events(0)
         try:

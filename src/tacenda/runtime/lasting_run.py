@@ -47,7 +47,9 @@ class LastingRun:
         identity: dict[str, Any],
         reserved: Charges | None,
         relation: str,
+        delta: float | None,
     ) -> None:
+        self._delta = delta
         self._unit = unit_of(held.problem)
         self.run = f"simulation-{content_hash(identity)[:24]}"
         self._ahead: list[Event] = [
@@ -133,6 +135,7 @@ class LastingRun:
             relation,
             merged((event, 1) for event in self._ahead) if private else None,
             self._unit,
+            self._delta,
         )
         whole = self._store.spent(self.dataset).unit
         if self._unit.records is None and whole.size > 1:

@@ -299,7 +299,14 @@ class _Simulation:
         if ledger is not None:
             reserved, name = None if found is None else found.reserved, spec.algorithm.name
             self.lasting = LastingRun(
-                ledger, dataset, held, name, self.identity, reserved, spec.facts.adjacency
+                ledger,
+                dataset,
+                held,
+                name,
+                self.identity,
+                reserved,
+                spec.facts.adjacency,
+                None if spec.privacy is None else spec.privacy.delta,
             )
         if self.lasting is not None and found is not None:
             # Runs add up in a ledger only if they share no noise

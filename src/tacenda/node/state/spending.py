@@ -89,10 +89,18 @@ class Spending:
             raise StateError(self.anew)
         self._closed = not known.get(self.run, True)
         if not self._closed:
-            adjacency = self._plan.contract.privacy.adjacency
+            privacy = self._plan.contract.privacy
             title = f"{self._plan.contract.title} ({self._name})"
             events = self._plan.reservation(self._name)
-            store.open_run(self.run, self.dataset, title, adjacency, events, self._plan.unit)
+            store.open_run(
+                self.run,
+                self.dataset,
+                title,
+                privacy.adjacency,
+                events,
+                self._plan.unit,
+                privacy.delta,
+            )
         return self
 
     def _begun_before(self, known: Iterable[str]) -> str:

@@ -249,22 +249,25 @@ class LedgerStore:
         adjacency: str | None = None,
         reserve: Events | None = None,
         unit: Unit = Unit(),  # noqa: B008
+        delta: float | None = None,
     ) -> bool:
         """Begin a run, or go on with one that is still open (after a crash); True if it is new.
 
         reserve: what one node of the run will release, set aside in the same step: a run that the
-        budget refuses (BudgetError) leaves no row. unit: whose loss that is.
+        budget refuses (BudgetError) leaves no row. unit: whose loss that is. delta: at which the
+        run states its epsilon, for those who read the ledger.
         """
         _name("run_id", run_id)
         _name("dataset", dataset)
         with self._file.writing():
-            new = self._begin(run_id, dataset, description, adjacency, unit)
+            about = {"description": description, "delta": delta}
+            new = self._begin(run_id, dataset, about, adjacency, unit)
             if reserve is not None:
                 self._reserve(run_id, reserve, "")
             return new
 
     def _begin(
-        self, run_id: str, dataset: str, description: str, adjacency: str | None, unit: Unit
+        self, run_id: str, dataset: str, about: dict[str, Any], adjacency: str | None, unit: Unit
     ) -> bool:
         known = self._run(run_id)
         if known is not None:
@@ -281,10 +284,7 @@ class LedgerStore:
         self._check_relation(dataset, relation)
         check_units(self._file, dataset, [unit])
         self._file.append(
-            "open",
-            dataset,
-            run_id,
-            body={"description": description, "adjacency": relation, **vars(unit)},
+            "open", dataset, run_id, body={**about, "adjacency": relation, **vars(unit)}
         )
         self._file.execute(
             "INSERT INTO runs VALUES (?, ?, ?, 1, ?, ?)",
@@ -449,6 +449,14 @@ class LedgerStore:
             {"run": run, "dataset": data, "adjacency": relation, "open": bool(is_open)}
             for run, data, relation, is_open in self._file.all(query, dataset, dataset)
         ]
+
+    def last_delta(self, dataset: str) -> float | None:
+        """The delta of the newest run that states one."""
+        rows = self._file.all(
+            "SELECT body FROM rows WHERE kind = 'open' AND dataset = ? ORDER BY seq DESC", dataset
+        )
+        stated = (json.loads(body).get("delta") for (body,) in rows)
+        return next((float(delta) for delta in stated if delta is not None), None)
 
     def holds(self, run_id: str) -> bool:
         """Whether anything was ever reserved or charged for the run."""
