@@ -397,7 +397,7 @@ class LedgerStore:
         with self._file.writing():
             if self._run(run_id) is not None:
                 return False
-            self._begin(run_id, dataset, description, adjacency, unit)
+            self._begin(run_id, dataset, {"description": description}, adjacency, unit)
             self._append_reserve(run_id, dataset, merged(events), "")
             self._close_as_spent(run_id)
             return True
