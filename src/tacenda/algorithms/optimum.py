@@ -66,7 +66,7 @@ class Optimum(Algorithm):
 
     Parameters
     ----------
-    tolerance : float, default=1e-06
+    tolerance : float, default=1e-08
         When to stop, relative to the largest gradient.
 
     Examples
@@ -86,7 +86,7 @@ class Optimum(Algorithm):
         "ours", "no privacy", "The non-private optimum: exact messages.", "A budget is refused."
     )
 
-    tolerance: float = 1e-6
+    tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
         checks.positive("Optimum.tolerance", self.tolerance)

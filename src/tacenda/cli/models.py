@@ -44,6 +44,7 @@ class Model:
     config: Any = None
     loss: str | None = None
     level: float | None = None  # of a quantile
+    feature_map: Any = None  # what shortens rows, as in training
 
     def scores(self, rows: Any) -> Array:
         """(N,) for a regression or two classes, else (N, K)."""
@@ -166,6 +167,7 @@ def _exported(folder: Path, node: int | None) -> Model:
         coefficients=model.coef_table_,
         loss=about["loss"],
         level=about.get("loss_options", {}).get("level"),
+        feature_map=model.feature_map_,
     )
 
 
@@ -423,7 +425,10 @@ def _columns_of(model: Model, table: Any, leave_out: Sequence[str]) -> Floats:
             f"{table.source} lacks the model's features {absent}, it has "
             f"{', '.join(table.columns)}; rename either."
         )
-    return np.column_stack([_numbers(name, table.columns[name]) for name in names])
+    rows = np.column_stack([_numbers(name, table.columns[name]) for name in names])
+    if model.feature_map is None or rows.shape[1] != model.weights.shape[1]:
+        return rows
+    return np.asarray(model.feature_map(rows))
 
 
 def _numbers(name: str, cells: Array) -> Floats:

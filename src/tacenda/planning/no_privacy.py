@@ -11,9 +11,9 @@ from tacenda.problem.facts import Facts
 def without_privacy(facts: Facts, rounds: int | None = None) -> Settings:
     """Settings of a run with privacy=None that ends at the optimum, from public facts.
 
-    The run ends by itself, mostly after 2 to 100 rounds, when the gradient has fallen to a
-    millionth of the first one. The problem must have no clip_norm: clipped gradients belong to
-    another objective.
+    The run ends by itself, mostly after 2 to 100 rounds, when the gradient has fallen to 1e-8
+    of the first one. The problem must have no clip_norm: clipped gradients belong to another
+    objective.
 
     Parameters
     ----------

@@ -68,7 +68,8 @@ class Problem:
         Public bound on every coordinate of a model: points at which records are asked, and
         messages, are cut to it.
     on_large_rows : {"error", "scale"}, default="error"
-        What happens to rows above `data_norm`: an error, or they are scaled down onto it.
+        What happens to rows above `data_norm`: an error, or they are shortened to it, also those
+        of test records. Shorten new rows likewise before you predict (`data.scale_rows`).
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
         public, of which a private run warns once.
@@ -173,6 +174,8 @@ class Problem:
         self.clip_norm = declared.clip_norm
         self.radius = declared.radius
         checks.one_of("on_large_rows", on_large_rows, ("error", "scale"))
+        # Whether rows longer than data_norm are shortened to it: test records then are, too
+        self.shortens = on_large_rows == "scale"
         # How the records were spread, where `data.partition` did it
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.content import content_hash
-from tacenda.data.features import chunks, is_sparse
+from tacenda.data.features import chunks, is_sparse, scale_rows
 from tacenda.errors import InputError
 from tacenda.problem.problem import Problem
 from tacenda.runtime.ranks import ALONE, Ranks
@@ -33,6 +33,8 @@ class Unseen:
         x, labels = test[0], encode_like(problem, test[1])
         if not is_sparse(x):
             x = np.asarray(x)
+        if problem.shortens:
+            x = scale_rows(x, problem.data_norm)
         content = (x.shape, x.data, x.indices, x.indptr) if is_sparse(x) else x
         same = len(set(ranks.each(content_hash((content, labels))))) == 1
         return cls(x, labels, ALONE if same else ranks)
