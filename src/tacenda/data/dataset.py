@@ -36,9 +36,6 @@ class Dataset:
         Label of the node that holds each record, shape (n,).
     norm : float or None, default=None
         Public bound on |x| that every row keeps; None: no bound.
-    row_scale : float, default=1.0
-        Public number by which all rows were divided to keep it; `Problem` takes it, so that
-        `strength` means what it means before the division.
     schema_hash : str or None, default=None
         Hash of the schema that encoded it.
     truth : ndarray of float or None, default=None
@@ -47,6 +44,9 @@ class Dataset:
         Id of the person behind each record, shape (n,).
     test_persons : ndarray or None, default=None
         The same for the records of `test`.
+    row_scale : float, default=1.0
+        Public number by which all rows were divided to keep `norm`; `Problem` takes it, so that
+        `strength` means what it means before the division.
     fingerprints : ndarray of uint64 or None, default=None
         Of each record as it was read, shape (n, 4) (`data.as_read`); None where it was not read
         from named columns.

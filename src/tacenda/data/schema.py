@@ -664,8 +664,7 @@ class Schema(_Part):
 
     @property
     def rules(self) -> tuple[FeatureRule, ...]:
-        """How each feature is computed from the raw values, in the order of `feature_names`, up to
-        the shortening of rows (`shortened_by`)."""
+        """How each feature follows from the raw values, before rows are shortened, if any is."""
         found = [rule for column in self.columns for rule in column.rules]
         if self.intercept:
             found.append(FeatureRule("intercept", None, "1", 0.0, 1.0))
@@ -674,14 +673,12 @@ class Schema(_Part):
 
     @property
     def largest_norm(self) -> float:
-        """The largest norm that an encoded row can have before it is divided: what the declared
-        bounds allow each number, 1 for a category, and 1 for the constant."""
+        """The largest norm that an encoded row can have, before it is divided."""
         return math.sqrt(sum(c.largest_square for c in self.columns) + float(self.intercept))
 
     @property
     def row_scale(self) -> float:
-        """The public number by which every row is divided, so that none has a norm above 1:
-        `largest_norm`, or the smaller `row_norm` where one is declared."""
+        """The number by which every row is divided: `largest_norm`, or a smaller `row_norm`."""
         largest = self.largest_norm
         return largest if self.row_norm is None else min(self.row_norm, largest)
 
