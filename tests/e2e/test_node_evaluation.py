@@ -125,8 +125,15 @@ def test_three_members_evaluate_their_model(tmp_path: Path) -> None:
     assert facts.evaluation.records == contract.held_out_size("m1")
     assert {m["name"] for m in facts.evaluation.measures} >= {"accuracy", "roc_auc", "log_loss"}
     assert facts.summary == "finished after the evaluation"
-    # A statement whose evaluation was made cheaper is found out
+    # Started again, a finished node keeps its statement and its result to the byte
     path = state / "statement.json"
+    kept = [path, state / "results" / "treegd-m1.safetensors", state / "evaluation.json"]
+    before = [file.read_bytes() for file in kept]
+    assert before[0].count(b"under masks") == 2
+    crowd.start("m1")
+    assert crowd.wait(60, ["m1"]) == {"m1": 0}
+    assert [file.read_bytes() for file in kept] == before
+    # A statement whose evaluation was made cheaper is found out
     values = json.loads(path.read_text("utf-8"))
     values["body"]["evaluation"]["privacy"]["epsilon"] = 0.1
     path.write_text(json.dumps(values), "utf-8")

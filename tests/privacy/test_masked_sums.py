@@ -154,7 +154,7 @@ def test_every_round_and_place_has_masks_of_its_own() -> None:
 
 # ---- real nodes
 def keyed(node: int, keys: dict[tuple[int, int], bytes], view: int = 0) -> KeyedNoise:
-    source = KeyedNoise(bytes([node]) * 32, "run", floating_point=False)
+    source = KeyedNoise(bytes([node]) * 32, "run", floating_point=False, masked=True)
     ends = GRAPH.edges.tolist()
     source.share(lambda k: keys[tuple(ends[k])], "run/all")
     if view:
@@ -204,17 +204,20 @@ def test_another_question_meets_other_noise_and_other_masks() -> None:
     assert looks_uniform(mixed.sum(axis=0))
 
 
-def test_the_statement_says_what_was_used() -> None:
-    source = keyed(0, KEYS)
-    assert "masks" not in source.kind
+def test_the_statement_says_what_is_used() -> None:
+    """Also before anything is drawn: a finished node that is started again draws nothing."""
+    assert keyed(0, KEYS).kind.endswith("exact discrete Gaussian, under masks from the edges' keys")
+    plain = KeyedNoise(bytes(32), "run", floating_point=False)
+    assert "masks" not in plain.kind
     mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
-    door_of(source, nodes=[0]).release_masked(mine, 1, 0, 1.0)
-    assert source.kind.endswith("exact discrete Gaussian, under masks from the edges' keys")
+    with pytest.raises(PrivacyError, match="set up without masks"):
+        door_of(plain, nodes=[0]).release_masked(mine, 1, 0, 1.0)
 
 
 def test_without_the_edges_keys_nothing_is_drawn() -> None:
     mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
-    door = door_of(KeyedNoise(bytes(32), "run", floating_point=False), nodes=[0])
+    source = KeyedNoise(bytes(32), "run", floating_point=False, masked=True)
+    door = door_of(source, nodes=[0])
     with pytest.raises(PrivacyError, match="keys of the edges"):
         door.release_masked(mine, 1, 0, 1.0)
 

@@ -80,7 +80,9 @@ class Peer:
         if contract.rehearsal_seed is not None:
             return AtPosition(SimulatedNoise(contract.rehearsal_seed), self._me)
         run = f"{contract.run_id()}/{(self._state.get('data') or b'').hex()}"
-        return KeyedNoise(key, run, floating_point=contract.privacy.floating_point_noise)
+        doubles = contract.privacy.floating_point_noise and not self._plan.on_lattice
+        masked = self._plan.spec.algorithm.masks
+        return KeyedNoise(key, run, floating_point=doubles, masked=masked)
 
     def _ask(self, mine: Charges) -> Queries:
         own = (self._problem.store, self._problem.sizes, HERE, self._facts, self._noise)

@@ -41,10 +41,12 @@ from tacenda.node.transport.tls_log import TlsLog
 from tacenda.node.watchdog import LeftRun, Signals
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
-from tacenda.runtime.result import RunResult
+from tacenda.runtime.result import RunResult, load
+from tacenda.runtime.run_folder import RunFolder
 
 SHOWN = 3.0  # seconds for which a node that found a lie still shows its neighbours the proof
 ALL_FINISHED = "all finished"  # note: no neighbour needs a message of this run any more
+SAVED = "result saved"  # note: the run folder is whole, and never changes
 
 
 def run_node(options: NodeSettings) -> RunResult:
@@ -147,10 +149,15 @@ def _run(
         session.meet(peer)
         try:
             session.run(peer, spending.anew, policy)
-            result = peer.result(session.display.seconds)
             spending.settle(state.charges(), final=True)
             caught = session.witness.caught
-            save_folder(options.state, result, contract, schema, identity, caught, allowed)
+            saved = result_file(options.state, contract, name)
+            if state.noted(SAVED) and saved.is_file():  # a finished node, started again
+                result = load(saved)
+            else:
+                result = peer.result(session.display.seconds)
+                save_folder(options.state, result, contract, schema, identity, caught, allowed)
+                state.note(SAVED, True)
             absent = session.exchange.absent
             if closing is not None:
                 texts = closing.texts(amendments, model_digest(result.models[0]), absent)
@@ -283,6 +290,11 @@ def save_evaluation(
     write_statement(folder, result.privacy, contract, identity, found)
 
 
+def result_file(folder: Path, contract: Contract, name: str) -> Path:
+    """Where a member's result lies in its state folder."""
+    return RunFolder(folder).result_path(f"{contract.algorithm.name}-{name}")
+
+
 def save_folder(
     folder: Path,
     result: RunResult,
@@ -299,8 +311,6 @@ def save_folder(
     from tacenda.formats.text import toml
     from tacenda.node.model_certificate import certify
     from tacenda.node.signed_statement import write_statement
-    from tacenda.runtime.result import load
-    from tacenda.runtime.run_folder import RunFolder
 
     home, run = RunFolder(folder).make(), f"{contract.algorithm.name}-{identity.name}"
     target = home.save(run, result)

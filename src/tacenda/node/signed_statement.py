@@ -6,6 +6,9 @@ themselves, so that anybody can compose them again.
 
 Where the contract has an evaluation, the body has a second statement, for the records that were
 held out. A record was either trained on or held out, so one of the two covers it, never their sum.
+
+A statement is made once. A finished node that is started again keeps the file; only the evaluation
+is added to it, once, when there is one.
 """
 
 from __future__ import annotations
@@ -57,9 +60,13 @@ def write_statement(
     identity: Identity,
     evaluation: tuple[str, Statement] | None = None,
 ) -> Path:
-    """Sign what was spent, and write it into the state folder. evaluation: the digest of the model
-    that was evaluated, and what the held-out records lost by it."""
-    body: dict[str, Any] = {
+    """Sign what was spent, and write it into the state folder, unless a statement of this run is
+    there. evaluation: the digest of the model that was evaluated, and what the held-out records
+    lost by it."""
+    kept = _kept(folder, contract, identity)
+    if kept is not None and (evaluation is None or "evaluation" in kept):
+        return folder / FILE
+    body: dict[str, Any] = kept or {
         "member": identity.name,
         "title": contract.title,
         "run": contract.run_id(),
@@ -79,6 +86,16 @@ def write_statement(
     signature = identity.sign_text(_text(body))
     values = {"format": FORMAT, "body": body, "signature": signature}
     return write_json(folder / FILE, values)
+
+
+def _kept(folder: Path, contract: Contract, identity: Identity) -> dict[str, Any] | None:
+    """The body of this member's statement of this run in the folder, if a valid one is there."""
+    try:
+        if verify_statement(folder, contract).member == identity.name:
+            return _read(folder)[0]
+    except (InputError, StateError):  # none yet, of another run, or damaged: it is made anew
+        return None
+    return None
 
 
 def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:

@@ -31,26 +31,27 @@ SCALE_BITS = (
 )
 
 
-def _kind(*, doubles: bool, masked: bool) -> str:
+def keyed_kind(*, doubles: bool, masked: bool) -> str:
+    """Describe real noise for the statement of a run."""
     what = "floating-point, accepted by name" if doubles else "exact discrete Gaussian"
     what += ", under masks from the edges' keys" if masked else ""
     return f"keyed by the operating system's entropy (AES-CTR): {what}"
 
 
 # All that a statement of real noise may say of it
-KINDS = tuple(_kind(doubles=d, masked=m) for d in (False, True) for m in (False, True))
+KINDS = tuple(keyed_kind(doubles=d, masked=m) for d in (False, True) for m in (False, True))
 
 
 class KeyedNoise:
     """A `NoiseSource` for one node; `run` names the run, and holds the data's fingerprint, so other
-    data means other noise."""
+    data means other noise. masked: the run adds masks; the statement says so, also that of a start
+    in which nothing was drawn."""
 
-    def __init__(self, key: bytes, run: str, *, floating_point: bool) -> None:
+    def __init__(self, key: bytes, run: str, *, floating_point: bool, masked: bool = False) -> None:
         self._key, self._run, self._floating_point = key, run, floating_point
+        self._masked = masked
+        self.kind = keyed_kind(doubles=floating_point, masked=masked)
         self._question = ""
-        # What floating-point noise was used for; one list for all questions
-        self._doubles: list[str] = []
-        self._masked: list[bool] = []  # whether masks were used; one list for all questions
         self._view = 0
         self._edge_key: Callable[[int], bytes] | None = None
         self._edge_run = ""
@@ -86,11 +87,6 @@ class KeyedNoise:
         so that no noise is ever used twice."""
         self._run = f"{self._run.partition('#')[0]}#{view}"
         self._view = view
-
-    @property
-    def kind(self) -> str:
-        """For the statement of the run."""
-        return _kind(doubles=bool(self._doubles), masked=bool(self._masked))
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: Parts, noise_std: Array
@@ -132,7 +128,9 @@ class KeyedNoise:
         from an old copy of its state, draws other masks: they do not cancel, and its row tells
         nothing.
         """
-        out, self._masked[:] = np.zeros((1, dim), np.uint64), [True]
+        if not self._masked:
+            raise PrivacyError("This noise was set up without masks, and its statement names none.")
+        out = np.zeros((1, dim), np.uint64)
         _, numbers, signs = edges
         for k, sign in zip(numbers, signs, strict=True):
             words = self._edge_stream(int(k), f"masks{self._question}", turn, call).words(dim)
@@ -175,7 +173,6 @@ class KeyedNoise:
                 "which the contract does not accept; set privacy.floating_point_noise = true in "
                 "the contract, or use IPADMM, DDPADMM, CDPADMM, DPADMM or DPDDA with all records."
             )
-        self._doubles[:] = [what]
 
     def __reduce__(self) -> Any:
         raise TypeError("keyed noise holds a node's secret key and cannot be pickled.")
