@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from chaos_members import command
 from node_stage import Crowd, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
+from tacenda.node.commands import main
 from tacenda.node.evaluation_plan import statistic_of
 from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import read_records
+from tacenda.node.membership.amendments import amendment_path
 from tacenda.node.signed_statement import verify_statement
 from tacenda.node.state.database import NodeState
 from tacenda.node.status import read_status
@@ -173,6 +176,22 @@ def dies_before_leave(options: dict[str, Any], output: str) -> None:
     from tacenda.node import run
 
     run._take_leave = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    command(options, output)
+
+
+def dies_before_its_counts_leave(options: dict[str, Any], output: str) -> None:
+    """A member that meets the others in the evaluation, and is killed when it is to release."""
+    from tacenda.node.transport import exchange
+
+    book = exchange.Exchange.book
+
+    def die(self: Any, *arguments: Any) -> None:
+        if self._contract.evaluates is not None:
+            time.sleep(3)  # the others release meanwhile
+            os.kill(os.getpid(), signal.SIGKILL)
+        book(self, *arguments)
+
+    exchange.Exchange.book = die  # type: ignore[method-assign]
     command(options, output)
 
 
@@ -338,3 +357,83 @@ def test_without_who_was_absent_at_the_end(tmp_path: Path) -> None:
             (held,) = {r["dataset"] for r in store.runs() if r["dataset"].endswith("/held-out")}
             assert store.spent(held).curve_with_reserved.epsilon(1e-5) <= 3.0 * (1 + 1e-6)
             assert not any(run["open"] for run in store.runs())
+
+
+def _leave(crowd: Crowd, who: str) -> list[str]:
+    """An amendment without `who`, signed by each of the others in a copy of its own."""
+    stay = [name for name in crowd.names if name != who]
+    made = amendment_path(crowd.contracts[stay[0]], 1)
+    _command("contract", "amend", "-c", crowd.contracts[stay[0]], "--remove", who)
+    for name in stay:
+        mine = amendment_path(crowd.contracts[name], 1)
+        if mine != made:
+            shutil.copy(made, mine)
+    for name in stay:
+        mine = amendment_path(crowd.contracts[name], 1)
+        _command("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
+    return stay
+
+
+def _command(*arguments: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert not ended.value.code
+
+
+def require_nothing_reserved(crowd: Crowd, names: list[str], releases: dict[str, int]) -> None:
+    """Each has paid for its releases in the evaluation, and no run is open in its ledger."""
+    for name in names:
+        assert len(charges(crowd, name)) == releases[name], name
+        with LedgerStore(ledger(crowd, name)) as store:
+            assert not any(run["open"] for run in store.runs()), name
+            (held,) = {r["dataset"] for r in store.runs() if r["dataset"].endswith("/held-out")}
+            epsilon = store.spent(held).curve_with_reserved.epsilon(1e-5)
+            assert epsilon <= 3.0 * (1 + 1e-6) and (epsilon > 0) == (releases[name] > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["masked", "independent"])
+def test_a_member_lost_in_the_evaluation_leaves_by_amendment(tmp_path: Path, noise: str) -> None:
+    """Nobody has released yet, because all wait for m1: the others evaluate without it, once."""
+    privacy = TRUSTING if noise == "masked" else {"epsilon": 5.0, "delta": 1e-5}
+    algorithm = {"name": "treegd"} if noise == "masked" else {"name": "ipadmm", "penalty": 0.1}
+    short = {"policy": "stop", "limit_seconds": 8.0}
+    crowd = evaluated(tmp_path, absence=short, privacy=privacy, algorithm=algorithm)
+    crowd.keep_own_signatures()
+    crowd.start_as("m1", dies, "begin")
+    crowd.start("m0", "m2")
+    codes = crowd.wait(120)
+    assert codes["m0"] != 0 and codes["m2"] != 0
+    stay = _leave(crowd, "m1")
+    crowd.start(*stay)
+    assert crowd.wait(90, stay) == dict.fromkeys(stay, 0), [crowd.output(n) for n in stay]
+    assert found(crowd, "m0")["total"] == found(crowd, "m2")["total"]
+    assert found(crowd, "m0")["about"]["members"] == stay
+    assert found(crowd, "m0")["records"] == sum(map(crowd.stage.contract.held_out_size, stay))
+    require_nothing_reserved(crowd, stay, dict.fromkeys(stay, 1))
+
+
+@pytest.mark.slow
+def test_a_release_in_the_evaluation_is_not_paid_twice(tmp_path: Path) -> None:
+    """m0 has released when m1 is lost: the evaluation ends for all, in words, and what is left of
+    the reservations is free."""
+    crowd = evaluated(tmp_path, absence={"policy": "stop", "limit_seconds": 8.0})
+    crowd.keep_own_signatures()
+    crowd.start_as("m1", dies_before_its_counts_leave)
+    crowd.start("m0", "m2")
+    crowd.wait(120)
+    before = {name: len(charges(crowd, name)) for name in ("m0", "m2")}
+    assert sum(before.values()) > 0
+    stay = _leave(crowd, "m1")
+    crowd.start(*stay)
+    assert crowd.wait(90, stay) == dict.fromkeys(stay, 0), [crowd.output(n) for n in stay]
+    require_nothing_reserved(crowd, stay, before)
+    for name in stay:
+        assert not (crowd.folder(name) / "state" / "evaluation.json").exists()
+        status = read_status(crowd.folder(name) / "state")
+        assert status.evaluation is not None
+        assert status.evaluation.state == "ended without a result"
+        assert any("left the run after a member had released" in w for w in status.warnings)
+    crowd.start("m0")  # and stays so
+    assert crowd.wait(60, ["m0"]) == {"m0": 0}
+    require_nothing_reserved(crowd, stay, before)

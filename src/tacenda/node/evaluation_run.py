@@ -10,9 +10,13 @@ a state folder and a reservation of its own:
     state          `evaluation` inside the training's state folder, with a noise key of its own
     reservation    in the account NAME/held-out, before round 1 of the training
 
-Who was absent when the training ended is not in it. Nobody can be left out later: the one round has
-one noise, and a second attempt with other members would have to be paid again. So it waits for a
-member that stays away, as long as the contract says, and can be started again.
+Who was absent when the training ended is not in it. It waits for a member that stays away, as long
+as the contract says, and can be started again. A member that does not come back leaves by an
+amendment. The others then vote, each saying whether it has released its counts:
+
+    nobody has      they make the one round without who has left, at the reserved price
+    somebody has    the evaluation ends without a result, because a second release would have to be
+                    paid again; nothing stays reserved but what was released
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ from tacenda.node.settings import NodeSettings
 from tacenda.node.state.accounts import claim_held_out, require_covered
 from tacenda.node.state.database import Key, NodeState
 from tacenda.node.state.spending import Spending
-from tacenda.node.watchdog import Signals
+from tacenda.node.watchdog import EvaluationEnded, Signals
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult
 
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
 
 LEAVE_TAKEN = "all finished"  # note: no neighbour needs a message of this run any more
 BOOKED_AS = "booked as"  # note: the run of the lasting ledger to which this state's charges belong
+ENDED = "evaluation ended"  # note: why it ended without a result
 
 
 @dataclass(frozen=True)
@@ -160,8 +165,11 @@ class EvaluationRun:
 
     def run(
         self, result: RunResult, amendments: Amendments, absent: frozenset[str], observer: Observer
-    ) -> Evaluated:
-        """Evaluate the model with the others; started again, it goes on where it stopped."""
+    ) -> Evaluated | str:
+        """Evaluate the model with the others; started again, it goes on where it stopped. In words,
+        why there is no evaluation, where a member has left it."""
+        if self._state.noted(ENDED):
+            return str(self._state.noted(ENDED))
         name, model = self._identity.name, np.asarray(result.models[0], float).reshape(-1)
         digest = model_digest(model)
         plan = make_plan(self.texts(amendments, digest, absent)[-1])
@@ -181,6 +189,12 @@ class EvaluationRun:
         assert spending is not None
         self._state.note(BOOKED_AS, spending.run)
         *former, in_force = self.texts(amendments, digest, absent)
+        noise = plan.contract.algorithm.model_dump()["noise"]
+
+        def derived(text: Contract) -> Contract:
+            session.handshake.closes |= {text.hash()}
+            return closing_contract(text, digest, noise, absent)
+
         session = Session(
             self._options,
             plan,
@@ -190,6 +204,8 @@ class EvaluationRun:
             self._stop,
             in_force,
             former,
+            amendments,
+            derived,
         )
         session.handshake.closes = frozenset(
             text.hash() for text in [*amendments.former, amendments.current]
@@ -220,12 +236,18 @@ class EvaluationRun:
                 if not self._state.noted(LEAVE_TAKEN):
                     missing = session.take_leave(self._contract.absence.limit_seconds)
                     self._state.note(LEAVE_TAKEN, not missing)
+            except EvaluationEnded as ended:
+                spending.settle(self._state.charges(), final=True)
+                session.take_leave(self._contract.absence.limit_seconds)
+                self._state.note(ENDED, str(ended))
+                self._log.warning("evaluation ended", message=str(ended))
+                return str(ended)
             except BaseException:
                 self._settle_what_is_there(spending)
                 raise
             finally:
                 session.stop()
-        return Evaluated(self._read(found, plan, digest), digest)
+        return Evaluated(self._read(found, plan, digest, session.exchange.absent), digest)
 
     def _settle_what_is_there(self, spending: Spending) -> None:
         try:
@@ -233,15 +255,18 @@ class EvaluationRun:
         except (StateError, sqlite3.Error) as failed:
             self._log.warning("spending not settled yet", reason=type(failed).__name__)
 
-    def _read(self, found: RunResult, plan: RunPlan, digest: str) -> PrivateEvaluation:
-        """Measures and intervals: from released values alone."""
+    def _read(
+        self, found: RunResult, plan: RunPlan, digest: str, left: frozenset[str]
+    ) -> PrivateEvaluation:
+        """Measures and intervals: from released values alone. left: who took no part in the end."""
         from tacenda.evaluation.measures import Units
         from tacenda.evaluation.private import PrivateEvaluation
 
         contract, terms = self._contract, self._contract.evaluation
         assert terms is not None
         public = contract.privacy.adjacency == "replace-one"
-        sizes = [member.size for member in plan.contract.members]
+        members = [member for member in plan.contract.members if member.name not in left]
+        sizes = [member.size for member in members]
         return PrivateEvaluation(
             statistic_of(contract),
             found.released["total"],
@@ -256,7 +281,7 @@ class EvaluationRun:
                 "data": f"{terms.held_out:.3g} of each of {len(sizes)} members' records, held out",
                 "contract": contract.hash(),
                 "model": digest,
-                "members": plan.contract.names,
+                "members": [member.name for member in members],
                 "held_out": terms.held_out,
             },
         )

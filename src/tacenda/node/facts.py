@@ -84,7 +84,7 @@ class EvaluationFacts:
     """The closing evaluation: what it may cost and has cost the held-out records, and what it
     found, from released values only.
 
-    state: "after the training", "under way" or "done". records: of this member, held out. measures:
+    state: "after the training", "under way", "done" or "ended without a result". records: of this member, held out. measures:
     each with name, value, low, high and note; confidence: of their intervals.
     """
 

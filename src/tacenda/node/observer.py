@@ -72,7 +72,8 @@ class Observer:
         self._ledger: tuple[Path, str] | None = None
         self._run: RunSpending | None = None
         self._closing: tuple[Contract, str] | None = None
-        self._evaluating = False
+        self._evaluating = self._ended_without = False
+        self._about_result: list[str] = []
         self._evaluation: EvaluationFacts | None = None
         self._lasting: LastingSpending | None = None
         self._expires = identity.certificate.not_valid_after_utc.timestamp()
@@ -90,6 +91,17 @@ class Observer:
         """Look at the closing run from now on."""
         self._evaluating = True
         self._display, self._endpoint, self._exchange = display, display.endpoint, exchange
+
+    def no_evaluation(self, why: str) -> str:
+        """Say, also in a sentence that is returned, that the evaluation ended without a result."""
+        words = f"There is no evaluation: {why}. The model is there, unevaluated."
+        self._ended_without = True
+        self.warn([words])
+        return words
+
+    def warn(self, sentences: list[str]) -> None:
+        """Show these about the result from now on."""
+        self._about_result += sentences
 
     def account(self, ledger: Path, name: str) -> None:
         """Where the lasting spending of these records stands."""
@@ -153,6 +165,8 @@ class Observer:
         if path.is_file():
             measures = list(json.loads(path.read_text("utf-8"))["measures"].values())
         state = "under way" if self._evaluating else "after the training"
+        if self._ended_without:
+            state = "ended without a result"
         return EvaluationFacts(
             state="done" if measures else state,
             records=closing.member(self._identity.name).size,
@@ -319,7 +333,7 @@ class Observer:
 
     def _warnings(self, peers: list[PeerFacts], days: float, free: int) -> list[str]:
         """What needs a look before it becomes a problem."""
-        found = list(self._display.warnings)
+        found = [*self._about_result, *self._display.warnings]
         if self._display.lacking:
             found.append(f"The run has not begun: {self._display.lacking}.")
         troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]

@@ -174,6 +174,9 @@ def _run(
             session.stop()
             session.display.take_down()
             evaluated = closing.run(result, amendments, absent, observer)
+            if isinstance(evaluated, str):
+                result.warnings.append(observer.no_evaluation(evaluated))
+                return result
             save_evaluation(options.state, result, evaluated, contract, identity)
             return result
         except BaseException as stopped:

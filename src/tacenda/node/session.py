@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tacenda.errors import InputError, StateError
@@ -12,7 +13,7 @@ from tacenda.node.display import Display
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.membership.agreement import Agreement, Frozen
+from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.amendments import Amendments
 from tacenda.node.peer import Peer
 from tacenda.node.policy import PolicyFile
@@ -28,7 +29,7 @@ from tacenda.node.transport.exchange import Exchange
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.relay import SCHEME
 from tacenda.node.transport.streams import Proxy, read_secret
-from tacenda.node.watchdog import LOOK_AROUND, Signals, Watchdog
+from tacenda.node.watchdog import LOOK_AROUND, EvaluationEnded, Signals, Watchdog
 from tacenda.runtime.places import places_of
 
 # notices of an agreement under way within the contract's limit:
@@ -39,8 +40,8 @@ REMINDERS = 100
 class Session:
     """A member's part in one run. `meet` and `run` a peer, then `take_leave`; `stop` in any case.
 
-    in_force, former: the contract's text as amended, and the texts before it. amendments: those
-    that may still come; None in the closing run.
+    in_force, former: the contract's text as amended, and the texts before it; of a closing run, as
+    derived from these. amendments: those that may still come.
     """
 
     def __init__(
@@ -53,8 +54,10 @@ class Session:
         stop: Signals,
         in_force: Contract,
         former: list[Contract],
-        amendments: Amendments | None = None,
+        amendments: Amendments,
+        derived: Callable[[Contract], Contract] = lambda text: text,
     ) -> None:
+        """derived: the text of this run that follows from a text of the contract."""
         self.plan, self.name, self.state, self.log = plan, identity.name, state, log
         self.contract, self._stop = plan.contract, stop
         contract, name = self.contract, self.name
@@ -66,7 +69,7 @@ class Session:
             in_force,
             identity,
             self.witness,
-            book=None if amendments is None else amendments.book,
+            book=amendments.book,
             ready=False,
             former=former,
         )
@@ -87,12 +90,12 @@ class Session:
             relay_token=_relay_token(options, contract, name),
         )
         self.display = Display(contract, name, self.endpoint, log, quiet=options.quiet)
-        self.watchdog = Watchdog(contract, self.endpoint, stop, self.display, amendments)
+        self.watchdog = Watchdog(contract, self.endpoint, stop, self.display, amendments, derived)
         self.exchange = Exchange(contract, state, self.endpoint, self.watchdog)
         self.agreement = self.watchdog.agreement = Agreement(
             plan, name, state, self.endpoint.tell, log, identity.sign_text
         )
-        self.agreement.left = frozenset() if amendments is None else amendments.left
+        self.agreement.left = self.watchdog.left
         self.agreement.check()
         self.endpoint.on_membership = self._heard
         self.endpoint.greeting = self.agreement.greeting
@@ -154,7 +157,7 @@ class Session:
         """Wait until all remaining members have stopped, then go on together; who stays silent for
         too long is left out too."""
         agreement, watchdog = self.agreement, self.watchdog
-        agreement.freeze(peer.round + 1)
+        agreement.freeze(self._stopped_in(peer))
         begin = said = time.monotonic()
         pending = agreement.pending
         while (found := agreement.decided()) is None:
@@ -171,11 +174,26 @@ class Session:
                 agreement.propose(agreement.without(agreement.silent()))
             time.sleep(0.1)
         view, absent, next_round = found
+        if self._closing and next_round > peer.total:
+            raise EvaluationEnded(
+                f"{', '.join(sorted(absent))} left the run after a member had released its counts, "
+                "and a second release would cost the held-out records as much again"
+            )
         # First the checkpoint, then the note:
         # after a crash in between the same decision is simply enacted again.
         peer.regroup(absent, view, next_round)
         agreement.enact(view, absent)
         watchdog.forget()
+
+    @property
+    def _closing(self) -> bool:
+        return self.contract.evaluates is not None
+
+    def _stopped_in(self, peer: Peer) -> int:
+        """The round under way. In the closing run the round before it if this member has released
+        nothing yet: if nobody has, the others make the one round without who has left."""
+        released = any(round > peer.round for (_, round, _), _ in self.state.charges())
+        return peer.round + (released or not self._closing)
 
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
@@ -193,11 +211,15 @@ class Session:
         """
         end, said = time.monotonic() + seconds, 0.0
         view, witness = self.exchange.view, self.witness
-        links = [k for k in self.endpoint.links.values() if k.peer not in self.exchange.absent]
-        others = set(self.contract.names) - self.exchange.absent
         if model is not None:
             witness.sign_model(view, model)
         while True:
+            self.watchdog.amend()
+            gone = self.exchange.absent | self.watchdog.left
+            links = [k for k in self.endpoint.links.values() if k.peer not in gone]
+            others = set(self.contract.names) - gone
+            if self._closing and self.agreement.phase is Phase.STOPPING:
+                self.agreement.freeze(self.contract.rounds)  # the others must know of the release
             heard, signed = witness.news(), witness.models(view)
             # The last digests go round while the members take leave of each other
             if heard or time.monotonic() - said > LOOK_AROUND:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tacenda.errors import TacendaError
+from tacenda.errors import NetworkError, TacendaError
 from tacenda.node.display import Display
 from tacenda.node.identity.contract import Contract
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
@@ -36,6 +37,10 @@ class LeftRun(Stopped):
     """This member has left the run for good, by an amendment that the others have signed."""
 
     to_do = "Nothing is to be done; take part in the next run under a new contract."
+
+
+class EvaluationEnded(NetworkError):
+    """A member has left the closing run, and the others cannot do it again without that member."""
 
 
 class Signals:
@@ -76,14 +81,16 @@ class Watchdog:
         endpoint: Endpoint,
         stop: Signals,
         display: Display,
-        amendments: Amendments | None,
+        amendments: Amendments,
+        derived: Callable[[Contract], Contract] = lambda text: text,
     ) -> None:
-        """amendments: None in the closing run, which goes by the text in force at its beginning."""
-        self._amendments = amendments
+        """derived: the text of this run that follows from a text of the contract (`Session`)."""
+        self._amendments, self._derived, self._names = amendments, derived, contract.names
         self._endpoint, self.stop, self.display = endpoint, stop, display
         self.log = endpoint.log
         self.limit = contract.absence.limit_seconds
         self._goes_on = contract.absence.policy == "continue"
+        self._closing = contract.evaluates is not None
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self._said = 0.0
@@ -91,14 +98,15 @@ class Watchdog:
         self.witness = endpoint.handshake.witness
 
     @property
-    def _left(self) -> frozenset[str]:
-        return frozenset() if self._amendments is None else self._amendments.left
+    def left(self) -> frozenset[str]:
+        """Who has left this run for good."""
+        return self._amendments.left & set(self._names)
 
     def __call__(self, missing: list[str]) -> None:
         self.stop.check()
         self.amend()
         self._judge()
-        if self._goes_on or self._left:
+        if self._goes_on or self.left:
             self._without_those_who_left()
             self.agreement.check()
             # A sign of life after the decision, not just a stream that was left open
@@ -161,15 +169,14 @@ class Watchdog:
 
     def amend(self) -> None:
         """Take up the next amendment of the contract, if it is there and all have signed."""
-        if self._amendments is None:
-            return
         news = self._amendments.look()
         if news:
             self._endpoint.share(news)
         if self._amendments.adopted():
             handshake = self._endpoint.handshake
-            handshake.contract = self._amendments.current
-            self.agreement.left = self._amendments.left
+            handshake.contract = self._derived(self._amendments.current)
+            handshake.former = [self._derived(text) for text in self._amendments.former]
+            self.agreement.left = self.left
             self.keep_signed()
         me = self._endpoint.handshake.identity.name
         if me in self._amendments.left:
@@ -181,14 +188,19 @@ class Watchdog:
 
     def keep_signed(self) -> None:
         """Keep the signed text in force where it can be looked up later."""
-        if self._amendments is not None:
-            self._amendments.keep_signed()
+        self._amendments.keep_signed()
 
     def _without_those_who_left(self) -> None:
         """All who remain agree on a view without those who have left for good."""
-        left = self._left
+        left = self.left
         if left - self.agreement.absent and self.agreement.phase is Phase.TAKING_PART:
-            self.agreement.propose(self.agreement.without(left))
+            try:
+                self.agreement.propose(self.agreement.without(left))
+            except NetworkError as broken:
+                if not self._closing:
+                    raise
+                words = str(broken).removesuffix(" Everything is saved.").rstrip(".")
+                raise EvaluationEnded(words) from None
             raise Frozen("A member has left.")
 
     def require_present(self, silent: frozenset[str]) -> None:
