@@ -169,8 +169,14 @@ class Crowd:
     def start_as(self, name: str, what: Any, *arguments: Any) -> None:
         """Start a member whose process does `what(options, output, *arguments)`."""
         options, output = self._options(name), str(self.folder(name) / "output.txt")
-        self.processes[name] = _context.Process(target=what, args=(options, output, *arguments))
-        self.processes[name].start()
+        self.processes[name] = self.process(what, options, output, *arguments)
+
+    @staticmethod
+    def process(what: Any, *arguments: Any) -> Any:
+        """A process that does `what(*arguments)`, started."""
+        made = _context.Process(target=what, args=arguments)
+        made.start()
+        return made
 
     def folder(self, name: str) -> Path:
         return self.stage.folder / name

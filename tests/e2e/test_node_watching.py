@@ -7,6 +7,8 @@ import json
 import os
 import pty
 import re
+import shutil
+import signal
 import threading
 import time
 import urllib.error
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from node_stage import Crowd, live_on_terminal, small_contract
+from node_stage import Crowd, live, live_on_terminal, small_contract
 from tacenda.errors import StateError
 from tacenda.node.identity import contract_files
 from tacenda.node.rehearse import free_ports
@@ -181,3 +183,113 @@ def test_health_says_what_is_wrong(tmp_path: Path) -> None:
     assert facts.state == "stopped"
     assert "stayed away" in facts.stopped
     assert "start the node again" in facts.to_do
+
+
+PATIENT = {"policy": "stop", "limit_seconds": 90.0}
+
+
+def _until_all_name(crowd: Crowd, names: list[str], member: str, state: str) -> None:
+    """Wait until each of these members says that it waits for `member`, and nobody else, in this
+    state: in its sentence and in its facts."""
+    end = time.monotonic() + 60
+    while True:
+        facts = {name: read_status(crowd.folder(name) / "state") for name in names}
+        named = {name: [(c.member, c.state) for c in one.causes] for name, one in facts.items()}
+        if all(found == [(member, state)] for found in named.values()):
+            break
+        assert time.monotonic() < end, named
+        time.sleep(0.5)
+    for one in facts.values():
+        assert f"waiting for {member} ({state}" in one.summary
+        assert one.causes[0].chain[-1] == member and one.causes[0].seconds > 0
+
+
+@pytest.mark.slow
+def test_the_member_that_is_gone_is_named_by_all(tmp_path: Path) -> None:
+    """In a ring of five m2 is killed: also who is no neighbour of it names it, and says who says
+    so, on the page's facts and in the metrics. Frozen instead, it is called frozen."""
+    (port,) = free_ports(1)
+    contract = small_contract(5, rounds=3000, absence=PATIENT)
+    crowd = Crowd(tmp_path, contract, options={"m4": {"metrics_address": str(port)}})
+    rest = ["m0", "m1", "m3", "m4"]
+    try:
+        crowd.start()
+        for name in crowd.names:
+            crowd.until(name, "round one done")
+        os.kill(crowd.processes["m2"].pid, signal.SIGSTOP)
+        _until_all_name(crowd, rest, "m2", "frozen")
+        direct = read_status(crowd.folder("m1") / "state")
+        assert [peer.state for peer in direct.peers if peer.name == "m2"] == ["frozen"]
+        os.kill(crowd.processes["m2"].pid, signal.SIGCONT)
+        crowd.kill("m2")
+        _until_all_name(crowd, rest, "m2", "away")
+        facts = read_status(crowd.folder("m4") / "state")
+        assert facts.causes[0].chain == ["m3", "m2"]
+        assert "m2 (away for" in facts.summary and "says m3" in facts.summary
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert b'tacenda_waiting_on_seconds{member="m2",state="away"}' in answer.read()
+        crowd.start("m2")
+        end = time.monotonic() + 60
+        while any(read_status(crowd.folder(name) / "state").causes for name in rest):
+            assert time.monotonic() < end
+            time.sleep(0.5)
+    finally:
+        crowd.stop()
+
+
+@pytest.mark.slow
+def test_who_stops_because_of_another_is_not_blamed(tmp_path: Path) -> None:
+    """m2 of a ring of five is gone: its neighbours stop after the limit, then theirs, and all name
+    m2 in their last words."""
+    contract = small_contract(5, rounds=3000, absence={"policy": "stop", "limit_seconds": 5.0})
+    crowd = Crowd(tmp_path, contract)
+    rest = ["m0", "m1", "m3", "m4"]
+    try:
+        crowd.start()
+        for name in crowd.names:
+            crowd.until(name, "round one done")
+        crowd.kill("m2")
+        assert crowd.wait(60, rest) == dict.fromkeys(rest, 2)
+    finally:
+        crowd.stop()
+    for name in rest:
+        assert "m2 stayed away for more than 5 s" in crowd.output(name), crowd.output(name)
+
+
+@pytest.mark.slow
+def test_a_cloned_machine_is_told_that_it_is_a_clone(tmp_path: Path) -> None:
+    """The whole machine of m0 is copied while it runs, and the copy is started at another address:
+    the neighbours refuse it, its operator reads why, and the run goes on as if nothing were."""
+    contract = small_contract(3, rounds=3000, absence=PATIENT)
+    crowd = Crowd(tmp_path, contract, ledgers=tmp_path / "ledgers")
+    (port,) = free_ports(1)
+    try:
+        crowd.start()
+        crowd.until("m0", "round one done")
+        os.kill(crowd.processes["m0"].pid, signal.SIGSTOP)
+        copy = tmp_path / "clone"
+        shutil.copytree(crowd.folder("m0"), copy)
+        shutil.copytree(tmp_path / "ledgers" / "m0", copy / "ledgers")
+        os.kill(crowd.processes["m0"].pid, signal.SIGCONT)
+        (copy / "output.txt").unlink(missing_ok=True)
+        options = {
+            **crowd._options("m0"),
+            "identity": copy / "identity",
+            "state": copy / "state",
+            "ledger": copy / "ledgers" / "ledger.sqlite",
+            "bind": f"localhost:{port}",
+        }
+        crowd.processes["clone"] = crowd.process(live, options, str(copy / "output.txt"))
+        end = time.monotonic() + 60
+        while True:
+            facts = read_status(copy / "state")
+            if any("one of the two runs on a copy" in words for words in facts.problems):
+                break
+            assert crowd.processes["clone"].is_alive(), (copy / "output.txt").read_text()
+            assert time.monotonic() < end, facts
+            time.sleep(0.3)
+        before = read_status(crowd.folder("m1") / "state").round
+        time.sleep(4)
+        assert read_status(crowd.folder("m1") / "state").round > before
+    finally:
+        crowd.stop()

@@ -13,6 +13,7 @@ from typing import Any
 from tacenda.node.identity.contract import Contract
 
 LINE_SECONDS = 10.0
+WAITING_SECONDS = 2.0  # after which a node that waits says so, and why
 SHOW_SECONDS = 0.2
 
 
@@ -142,7 +143,10 @@ class Display:
     def _tell(self) -> None:
         self._line = time.monotonic()
         self._log.info(
-            "progress", round=self.done, of=self.total, waiting_for=", ".join(self.waiting_for)
+            "progress",
+            round=self.done,
+            of=self.total,
+            waiting_for=self.blamed if self.waiting_for else "",
         )
         if not self._quiet and self._terminal is None:
             self.say(f"{self.name}: {self.line()}")
@@ -172,7 +176,13 @@ class Display:
         else:
             left = "" if self.seconds_left is None else f", {self.seconds_left:.0f} s left"
             line = f"round {self.done} of {self.total}, {self.rate:.1f} rounds/s{left}"
-        return line + (f", waiting for {', '.join(self.waiting_for)}" if self.waiting_for else "")
+        return line + (f", waiting for {self.blamed}" if self.waiting_for else "")
+
+    @property
+    def blamed(self) -> str:
+        """Who is waited for: the members at the root, in words, or the neighbours at first."""
+        causes = self.endpoint.causes() if self.waiting_seconds > WAITING_SECONDS else []
+        return "; ".join(cause.words for cause in causes) or ", ".join(self.waiting_for)
 
     def spent_share(self) -> float:
         """The share of the run's releases that was made."""
@@ -186,6 +196,7 @@ class Display:
             table.add_column(column)
         for link in list(self.endpoint.links.values()):
             state = "connected" if link.connected else link.reason[:60]
+            state = "frozen" if link.frozen else state
             table.add_row(link.peer, state, str(link.resent), str(link.strikes))
         terms = self._contract.privacy
         table.add_row(

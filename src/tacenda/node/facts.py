@@ -8,7 +8,7 @@ edge to this one.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 FORMAT = "tacenda-status-1"
@@ -36,9 +36,10 @@ LOG_FIELDS = (
 class PeerFacts:
     """One neighbour, as seen from here.
 
-    state: connected, away, finished, cut off or left out. lag_rounds: how many rounds it is behind,
-    as far as its messages prove. away_seconds: since it was lost, 0 if it is there. Its certificate
-    is the one it has shown; times are in seconds since 1970, and None where nothing is known.
+    state: connected, away, frozen, finished, cut off or left out. lag_rounds: how many rounds it
+    is behind, as far as its messages prove. away_seconds: since it was lost or fell silent, 0 if it
+    is there. Its certificate is the one it has shown; times are in seconds since 1970, and None
+    where nothing is known.
     """
 
     name: str
@@ -53,6 +54,18 @@ class PeerFacts:
     cut_off: int
     certificate_expires: float | None
     certificate_days: float | None
+
+
+@dataclass(frozen=True)
+class CauseFacts:
+    """Why the node waits (`causes.Cause`): the member at the root, its state for so many seconds,
+    the chain of waits that leads to it, and all that in words."""
+
+    member: str
+    state: str
+    seconds: float
+    chain: list[str]
+    words: str
 
 
 @dataclass(frozen=True)
@@ -84,8 +97,9 @@ class EvaluationFacts:
     """The closing evaluation: what it may cost and has cost the held-out records, and what it
     found, from released values only.
 
-    state: "after the training", "under way", "done" or "ended without a result". records: of this member, held out. measures:
-    each with name, value, low, high and note; confidence: of their intervals.
+    state: "after the training", "under way", "done" or "ended without a result". records: of this
+    member, held out. measures: each with name, value, low, high and note; confidence: of their
+    intervals.
     """
 
     state: str
@@ -144,6 +158,7 @@ class NodeFacts:
     stopped: str = ""
     to_do: str = ""
     evaluation: EvaluationFacts | None = None
+    causes: list[CauseFacts] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -155,6 +170,7 @@ class NodeFacts:
         known = {f.name for f in fields(cls)}
         found = {k: v for k, v in values.items() if k in known}
         found["peers"] = [PeerFacts(**peer) for peer in found["peers"]]
+        found["causes"] = [CauseFacts(**cause) for cause in found.get("causes", [])]
         run, lasting = found["run"], found["lasting"]
         found["run"] = None if run is None else RunSpending(**run)
         found["lasting"] = None if lasting is None else LastingSpending(**lasting)

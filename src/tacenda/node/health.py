@@ -95,6 +95,7 @@ def _about_run(facts: NodeFacts) -> Iterator[Any]:
     since = facts.at - facts.seconds_since_round
     yield _gauge("last_round_timestamp_seconds", "When the latest round was completed", since)
     yield _gauge("waiting_seconds", "How long the node waits by now", facts.waiting_seconds)
+    yield _causes(facts)
     limit = facts.absence_limit_seconds
     yield _gauge("absence_limit_seconds", "How long a member may be away", limit)
     yield _counter("wait_seconds", "Time spent waiting for peers", facts.wait_seconds_total)
@@ -106,6 +107,19 @@ def _about_run(facts: NodeFacts) -> Iterator[Any]:
         "When this member's certificate expires",
         facts.certificate_expires,
     )
+
+
+def _causes(facts: NodeFacts) -> Any:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(
+        "tacenda_waiting_on_seconds",
+        "For how long the member at the root of the wait is in its state",
+        labels=["member", "state"],
+    )
+    for cause in facts.causes:
+        family.add_metric([cause.member, cause.state], cause.seconds)
+    return family
 
 
 def _about_spending(facts: NodeFacts) -> Iterator[Any]:

@@ -16,8 +16,10 @@ import tacenda
 from tacenda.errors import TacendaError
 from tacenda.formats.files import write_json
 from tacenda.node import logs
-from tacenda.node.display import Display
+from tacenda.node.causes import FAULTS, Cause
+from tacenda.node.display import WAITING_SECONDS, Display
 from tacenda.node.facts import (
+    CauseFacts,
     EvaluationFacts,
     LastingSpending,
     NodeFacts,
@@ -30,6 +32,7 @@ from tacenda.node.facts import (
 )
 from tacenda.node.identity.certificates import CERTIFICATE, Identity, read_certificate
 from tacenda.node.identity.contract import Contract
+from tacenda.node.protocol.handshake import CLONE
 from tacenda.node.state.database import booked
 from tacenda.node.transport.link import Link
 from tacenda.privacy.accounting.events import event_from_dict
@@ -46,7 +49,8 @@ LITTLE_DISK = 2**30
 SOON_DAYS = 14.0
 BUDGET_SHARE = 0.9
 LOG_LINES = 40
-WAITING = 2.0  # seconds after which a node that waits is said to wait
+GONE = ("away", "frozen", "cut off")
+NO_SIGN = "connected, but its process gives no sign of life; it is frozen, or its line is cut"
 CURVE = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 
@@ -215,7 +219,9 @@ class Observer:
         days = (self._expires - wall) / 86400
         free = shutil.disk_usage(self._folder).free
         over = self._end is not None
-        problems = [] if over else self._problems(peers, since_round, days, free)
+        waits = not over and display.waiting_seconds > WAITING_SECONDS
+        causes = endpoint.causes() if waits else []
+        problems = [] if over else self._problems(peers, causes, since_round, days, free)
         ready = not over and endpoint.started and days > 0
         said = "evaluation: " if self._evaluating else ""
         ended = f"{state} after the evaluation" if said else f"{state} after round {display.done}"
@@ -241,6 +247,9 @@ class Observer:
             seconds_since_round=since_round,
             waiting_for=[] if over else list(display.waiting_for),
             waiting_seconds=0.0 if over else display.waiting_seconds,
+            causes=[
+                CauseFacts(c.member, c.state, c.seconds, list(c.chain), c.words) for c in causes
+            ],
             absence_limit_seconds=self._contract.absence.limit_seconds,
             absence_policy=self._contract.absence.policy,
             wait_seconds_total=self._exchange.waited,
@@ -266,13 +275,15 @@ class Observer:
         display = self._display
         if display.all_done:
             return "finishing", "", ""
-        if display.lacking or display.waiting_seconds > WAITING:
+        if display.lacking or display.waiting_seconds > WAITING_SECONDS:
             return "waiting", "", ""
         return ("running" if self._endpoint.started else "starting"), "", ""
 
     def _peer(self, link: Link, now: float, wall: float) -> PeerFacts:
         left_out = link.peer in self._exchange.absent
         state = "connected" if link.connected else "away"
+        if link.frozen or (link.hung and not link.connected):
+            state = "frozen"
         if link.finished:
             state = "finished"
         if link.banned:
@@ -283,13 +294,17 @@ class Observer:
         known = done if view == self._exchange.view else 0
         lag = 0 if link.finished else max(0, self._display.done - known)
         expires = link.certificate_expires
+        away = 0.0 if link.connected or link.finished else now - link.left
+        # Without the transport's own words, which are in the log
+        reason = "" if link.connected else link.reason.split(" (failed to connect")[0]
+        if state == "frozen":
+            away, reason = now - link.seen, NO_SIGN
         return PeerFacts(
             name=link.peer,
             state=state,
-            # Without the transport's own words, which are in the log
-            reason="" if link.connected else link.reason.split(" (failed to connect")[0],
+            reason=reason,
             lag_rounds=lag,
-            away_seconds=0.0 if link.connected or link.finished else now - link.left,
+            away_seconds=away,
             silent_seconds=now - link.seen,
             sent_bytes=link.sent_bytes,
             received_bytes=link.received_bytes,
@@ -300,7 +315,12 @@ class Observer:
         )
 
     def _problems(
-        self, peers: list[PeerFacts], since_round: float, days: float, free: int
+        self,
+        peers: list[PeerFacts],
+        causes: list[Cause],
+        since_round: float,
+        days: float,
+        free: int,
     ) -> list[str]:
         """Why the node is not in order, each with what to do; empty if it is."""
         found, limit = [], self._contract.absence.limit_seconds
@@ -320,10 +340,12 @@ class Observer:
         if not self._display.all_done and not unsigned and since_round > limit:
             found.append(
                 f"No round was completed for {duration(since_round)}, and the contract's limit is "
-                f"{duration(limit)}; look at the neighbours that are waited for."
+                f"{duration(limit)}; {_what_to_do(causes)}."
             )
         for peer in peers:
-            if peer.state in ("away", "cut off") and peer.away_seconds > limit:
+            if CLONE in peer.reason:
+                found.append(f"{peer.name}: {peer.reason}.")
+            if peer.state in GONE and peer.away_seconds > limit:
                 found.append(
                     f"{peer.name} has been {peer.state} for {duration(peer.away_seconds)}, longer "
                     f"than the contract's limit of {duration(limit)} ({peer.reason}); call its "
@@ -355,7 +377,7 @@ class Observer:
         for peer in peers:
             if peer.state == "left out":
                 found.append(f"The members continue without {peer.name}.")
-            elif peer.state in ("away", "cut off") and self._end is None:
+            elif peer.state in GONE and self._end is None:
                 found.append(f"{peer.name} is {peer.state}: {peer.reason}.")
             if peer.certificate_days is not None and peer.certificate_days <= SOON_DAYS:
                 assert peer.certificate_expires is not None
@@ -364,6 +386,15 @@ class Observer:
                     "tell its operator."
                 )
         return found
+
+
+def _what_to_do(causes: list[Cause]) -> str:
+    """Whom to call about a run that does not go on."""
+    faults = [cause for cause in causes if cause.state in FAULTS]
+    if not faults:
+        return "look at the neighbours that are waited for"
+    words, names = (", ".join(c.words for c in faults), ", ".join(c.member for c in faults))
+    return f"it waits for {words}; call the operator of {names}"
 
 
 def run_spending(folder: Path, contract: Contract) -> RunSpending:

@@ -66,12 +66,7 @@ class Session:
         calls = frozenset(call for _, call in forms)
         self.witness = Witness(contract, name, state, identity.signer(), log, calls, from_root)
         self.handshake = Handshake(
-            in_force,
-            identity,
-            self.witness,
-            book=amendments.book,
-            ready=False,
-            former=former,
+            in_force, identity, self.witness, book=amendments.book, ready=False, former=former
         )
         # Seeded noise of a rehearsal needs no keys; everywhere else noise shared by neighbours is
         # drawn from the keys of the edges.
@@ -165,6 +160,7 @@ class Session:
             # The others have just heard of another set, too, and need their time
             if agreement.pending != pending:
                 pending, begin = agreement.pending, time.monotonic()
+            self.endpoint.awaits(sorted(agreement.silent()))
             self.display.waiting(sorted(agreement.silent()))
             if time.monotonic() - said > watchdog.limit / REMINDERS:
                 agreement.announce()
@@ -236,7 +232,9 @@ class Session:
             if not missing or witness.caught or time.monotonic() >= end or self._stop.asked:
                 if model is not None:
                     self._compare_models(witness.models(view))
+                self.endpoint.awaits([])
                 return missing
+            self.endpoint.awaits(missing)
             self.display.waiting(missing)
             time.sleep(0.02)
 

@@ -63,6 +63,7 @@ def read_status(folder: str | Path) -> NodeFacts:
         round=rounds,
         waiting_for=[],
         waiting_seconds=0.0,
+        causes=[],
         stopped=f"The node gave no sign of life since {day(facts.at)}, {duration(age)} ago: its "
         "process was killed or hangs, or the machine was turned off.",
         to_do="Start the node again: it continues where it stopped, and nothing is spent twice.",

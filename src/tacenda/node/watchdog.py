@@ -16,7 +16,6 @@ from tacenda.node.identity.contract import Contract
 from tacenda.node.membership.agreement import Agreement, Frozen, Phase
 from tacenda.node.membership.amendments import Amendments
 from tacenda.node.policy import PolicyFile
-from tacenda.node.protocol.wire import Progress
 from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.exchange import MemberCaught, PeerAbsent
 
@@ -93,7 +92,6 @@ class Watchdog:
         self._closing = contract.evaluates is not None
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
-        self._said = 0.0
         self.agreement: Agreement
         self.witness = endpoint.handshake.witness
 
@@ -123,6 +121,7 @@ class Watchdog:
         if not missing:
             self._missing.clear()
             return
+        self._endpoint.awaits(missing)
         self.display.waiting(missing)
         now = time.monotonic()
         self._missing = {peer: self._missing.get(peer, now) for peer in missing}
@@ -131,13 +130,6 @@ class Watchdog:
                 self._away.pop(peer, None)
             else:
                 self._away.setdefault(peer, now)
-        if now - max(self._said, *self._missing.values()) > self.limit:
-            self._said = (
-                now  # a sign of life for those who wait for this node while it waits for others
-            )
-            self._endpoint.tell(
-                Progress(self._endpoint.handshake.done, self._endpoint.handshake.view)
-            )
         absent = [
             p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit
         ]
@@ -146,25 +138,24 @@ class Watchdog:
             self.agreement.propose(self.agreement.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
-            raise PeerAbsent(
-                absent, self.limit, [self._endpoint.links[peer].reason for peer in absent]
-            )
+            causes = self._endpoint.causes()
+            self._endpoint.tell_leaving()
+            reasons = [self._endpoint.links[peer].reason for peer in absent]
+            raise PeerAbsent(absent, self.limit, reasons, causes)
 
     def keep_hours(self, policy: PolicyFile | None) -> None:
-        """Wait while the policy lets this node neither compute nor send, with its connections open
-        and a sign of life now and then."""
+        """Wait while the policy lets this node neither compute nor send, with its connections
+        open."""
         said = ""
         while policy is not None and (pause := policy.pause(datetime.now(UTC))) is not None:
             if pause[1] != said:
                 said = pause[1]
                 self.log.info("paused", message=said)
+                self._endpoint.paused_since = time.monotonic()
             self.display.paused(said)
             self([])
-            if time.monotonic() - self._said > self.limit:
-                self._said = time.monotonic()
-                handshake = self._endpoint.handshake
-                self._endpoint.tell(Progress(handshake.done, handshake.view))
             time.sleep(min(LOOK_AROUND, pause[0].total_seconds()))
+        self._endpoint.paused_since = None
         self.display.paused("")
 
     def amend(self) -> None:

@@ -29,10 +29,12 @@ whose state is behind its own signature is refused at once, to the very call.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from cryptography import x509
@@ -84,6 +86,8 @@ _SPOKEN = re.compile(r"protocol \d+ is spoken by \S+ and (?:\d+ to )?(\d+) by \S
 DIFFER_IN = " differ in: "
 # How a member that evaluates the model refuses who still asks for the training
 OVER = "the training is over at "
+# How a member refuses a second process that introduces itself as a neighbour
+CLONE = "is connected here from another process, which gives signs of life"
 WELL_SET = 300  # seconds by which two clocks may differ without a word
 
 
@@ -97,6 +101,7 @@ class Handshake:
     the oldest first. clocks: by how many seconds each peer's clock is ahead of this one's.
     shows: the TLS key and certificate in use. closes: of a closing run, the hashes of the texts of
     the run before it; closed_by: of a run that is done here, those of the closing run's texts.
+    instance: of this process, which a clone of the machine does not share.
     """
 
     contract: Contract
@@ -115,6 +120,7 @@ class Handshake:
     shows: tuple[bytes, bytes] | None = None
     closes: frozenset[str] = frozenset()
     closed_by: frozenset[str] = frozenset()
+    instance: bytes = field(default_factory=lambda: _instance(os.getpid()))
     lowest: int = field(default_factory=lambda: wire.LOWEST)
     highest: int = field(default_factory=lambda: wire.HIGHEST)
 
@@ -158,6 +164,7 @@ class Handshake:
             waiting=not self.ready,
             follows=self._follows(),
             at=int(time.time()),
+            instance=self.instance,
         )
 
     def caller(self, auth: dict[str, Iterable[bytes]]) -> str:
@@ -261,7 +268,10 @@ class Handshake:
     def _stated(self, welcome: wire.Welcome, hello: wire.Hello) -> wire.Welcome:
         mine = self.contract.hash()
         return wire.replaced(
-            welcome, contract=None if mine == hello.contract else mine, at=int(time.time())
+            welcome,
+            contract=None if mine == hello.contract else mine,
+            at=int(time.time()),
+            instance=self.instance,
         )
 
     def _proved(
@@ -497,6 +507,12 @@ class Handshake:
                 f"another state ({peer} shows it)",
                 LOST,
             )
+
+
+@cache
+def _instance(process: int) -> bytes:
+    """A name that this process draws for itself."""
+    return os.urandom(16)
 
 
 def asks_for_fields(why: Exception) -> bool:

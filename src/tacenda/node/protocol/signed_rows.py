@@ -108,7 +108,7 @@ class Witness:
         Only their digests are kept: a member that signs many others cannot fill the memory in which
         its lies would show.
         """
-        self._contract = contract
+        self._contract, self.names = contract, frozenset(contract.names)
         self._me = name
         self._state = state
         self._sign = sign

@@ -10,7 +10,8 @@ pickle.
                      itself
     Rows             released rows, keyed by (view, round, call) and signed, with the signed digests
                      that the sender has heard of
-    Progress         how far I am: the receiver may forget messages up to that round
+    Progress         how far I am: the receiver may forget messages up to that round; as a sign of
+                     life, also for whom I wait, and why
     Proof            two signatures of one member that no honest one gives, or a member's on another
                      total than the root's
     Total            a row that the root of the tree has signed, for a member that lacks it
@@ -31,6 +32,7 @@ from msgspec import Meta
 
 from tacenda._types import Array
 from tacenda.errors import NetworkError
+from tacenda.node.causes import MOST_CAUSES, MOST_CHAIN, SENT
 from tacenda.node.identity.certificates import LONGEST_NAME
 
 # Versions of these frames that this program speaks. 3: rows are signed, and edge keys are hybrid;
@@ -45,6 +47,7 @@ Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]  # Ed25519, base64
 # Of an edge key; empty where neighbours share no noise
 Half = Annotated[bytes, Meta(max_length=1216)]
+Instance = Annotated[bytes, Meta(max_length=16)]
 MOST_CALLS = 100_000  # messages of one round
 MOST_HEARD = 256  # signed digests that travel with one message
 Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
@@ -109,7 +112,7 @@ class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     differ. From version 4 on, `lowest`: the oldest version that the sender speaks; `waiting`: it
     lacks signatures of the contract, or has not opened its state yet, so that nothing but
     signatures may be sent; `follows`: hashes of the texts that its contract has amended; `at`: its
-    clock, seconds since 1970.
+    clock, seconds since 1970; `instance`: drawn by each process, so that two are told apart.
     """
 
     protocol: Count
@@ -129,10 +132,11 @@ class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     waiting: bool = False
     follows: Annotated[list[Hex64], Meta(max_length=MOST_AMENDMENTS)] = []
     at: Count = 0
+    instance: Instance = b""
 
 
 class Welcome(_Frame, frozen=True, tag="welcome", omit_defaults=True):
-    """The last three fields as in a `Hello`; contract: the listener's, where it is an amended
+    """The last four fields as in a `Hello`; contract: the listener's, where it is an amended
     one."""
 
     sender: Name
@@ -149,6 +153,7 @@ class Welcome(_Frame, frozen=True, tag="welcome", omit_defaults=True):
     waiting: bool = False
     contract: Hex64 | None = None
     at: Count = 0
+    instance: Instance = b""
 
 
 class Signatures(_Frame, frozen=True, tag="signatures"):
@@ -197,11 +202,25 @@ class Total(_Frame, frozen=True, tag="total"):
     data: bytes
 
 
-class Progress(_Frame, frozen=True, tag="progress"):
+class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Why the sender waits: each member of the chain waits for the next, and the last one is in
+    this state for so many seconds. The sender is the first."""
+
+    chain: Annotated[list[Name], Meta(min_length=1, max_length=MOST_CHAIN)]
+    state: Annotated[str, Meta(pattern=f"^({'|'.join(SENT)})$")]
+    seconds: Count
+
+
+class Progress(_Frame, frozen=True, tag="progress", omit_defaults=True):
+    """waits: for whom the sender waits, in a sign of life; None says nothing about that. leaving:
+    the sender stops for these reasons. Both from version 4 on."""
+
     done: Count
     view: Count = 0
     finished: bool = False
     heard: Annotated[list[Claim], Meta(max_length=MOST_HEARD)] = []
+    waits: Annotated[list[Wait], Meta(max_length=MOST_CAUSES)] | None = None
+    leaving: bool = False
 
 
 class Proof(_Frame, frozen=True, tag="proof"):

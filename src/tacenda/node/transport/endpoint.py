@@ -24,9 +24,11 @@ from typing import Any
 import grpc
 
 from tacenda.errors import NetworkError, StateError
+from tacenda.node.causes import CIRCLE, MOST_CHAIN, PAUSED, SILENT, Cause, root_causes
 from tacenda.node.identity.certificates import expiry_of
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.handshake import (
+    CLONE,
     ContractsDiffer,
     Handshake,
     HasFinished,
@@ -99,6 +101,11 @@ class Endpoint:
             )
             for peer in contract.neighbours(me)
         }
+        for link in self.links.values():
+            link.sign = self._sign
+        # For whom the node waits, since when, and whether its policy pauses it
+        self.awaited: tuple[list[str], float] = ([], 0.0)
+        self.paused_since: float | None = None
         handshake.witness.on_caught = self._caught
         self._total = contract.total_rounds
         self.refused = 0
@@ -143,6 +150,39 @@ class Endpoint:
                 self.links[peer].tell(frame)
 
         self._loop.call_soon_threadsafe(tell_links)
+
+    def awaits(self, peers: list[str]) -> None:
+        """The node waits for the rows of these."""
+        if self.awaited[0] != peers:
+            self.awaited = (list(peers), time.monotonic())
+
+    def causes(self) -> list[Cause]:
+        """Why the node waits: the members at the root, as far as it can be told from here."""
+        me, (peers, since) = self.handshake.identity.name, self.awaited
+        found = []
+        for peer in peers:
+            if peer in self.links:
+                found += self.links[peer].causes(me, since)
+            else:
+                found.append(Cause((peer,), SILENT, time.monotonic() - since))
+        return root_causes(found)
+
+    def _sign(self) -> wire.Progress:
+        """This node's sign of life."""
+        me, handshake = self.handshake.identity.name, self.handshake
+        waits = [
+            wire.Wait([me, *cause.chain], cause.state, int(cause.seconds))
+            for cause in self.causes()
+            if cause.state != CIRCLE and len(cause.chain) < MOST_CHAIN
+        ]
+        if self.paused_since is not None:
+            waits = [wire.Wait([me], PAUSED, int(time.monotonic() - self.paused_since))]
+        return wire.Progress(handshake.done, handshake.view, waits=waits)
+
+    def tell_leaving(self) -> None:
+        """Tell the neighbours that this node stops because of those for whom it waits."""
+        sign = wire.replaced(self._sign(), leaving=True)
+        self.tell(sign, [link.peer for link in self.links.values() if link.speaks > 3])
 
     def share(self, contract: str) -> None:
         """Show all neighbours the signatures of this contract text, as far as they are held."""
@@ -321,6 +361,7 @@ class Endpoint:
             if not isinstance(data, bytes):
                 raise Refused(f"{caller} closed the stream before it said hello")
             hello = self.handshake.read(data, self._limit, caller)
+            self._require_one_process(link, hello)
             welcome = self.handshake.welcome(hello, caller)
         except (Refused, wire.BadFrame, StateError, TimeoutError) as why:
             await self._refuse(context, caller, why)
@@ -329,6 +370,7 @@ class Endpoint:
         waiting = hello.waiting or welcome.waiting
         if not waiting:
             link.met(hello.view, hello.done, hello.done >= self._total)
+        link.instance = hello.instance
         await context.write(wire.encode(welcome))
         self._tell_clock(caller)
         keys = not waiting and self.handshake.edges is not None
@@ -337,6 +379,16 @@ class Endpoint:
         if welcome.waiting and self.handshake.ready:
             return  # meanwhile all have signed: the caller says hello again
         await link.converse(context.read, context.write, waiting=waiting, speaks=hello.protocol)
+
+    def _require_one_process(self, link: Link, frame: wire.Frame) -> None:
+        """Refuse a second process of a member while the first gives signs of life: the two run on
+        copies of one state."""
+        assert isinstance(frame, wire.Hello)
+        if link.alive and link.instance and frame.instance not in (b"", link.instance):
+            raise Refused(
+                f"{link.peer} {CLONE}: one of the two runs on a copy of the other's machine or "
+                "state; stop one of them"
+            )
 
     def _tell_clock(self, peer: str) -> None:
         """Log, once for each peer, that its clock is far from this one's."""
@@ -441,6 +493,8 @@ class Endpoint:
                 raise
             except Exception as why:
                 link.reason = await self._explained(link.peer, why)
+                # Otherwise what was seen before it broke stands until somebody answers
+                link.hung = probe.ACCEPTS in link.reason or (link.hung and not _answered(why))
                 link.finished = link.finished or isinstance(why, HasFinished)
                 if isinstance(why, wire.BadFrame):
                     link.strike(str(why))
@@ -530,6 +584,7 @@ class Endpoint:
             )
             self._tell_clock(link.peer)
             link.certificate_expires = expiry_of(welcome.certificate)
+            link.instance = welcome.instance
             if not welcome.waiting:
                 link.met(welcome.view, welcome.done, welcome.done >= self._total)
                 confirmation = self.handshake.confirmation(link.peer)
@@ -545,6 +600,12 @@ class Endpoint:
         nothing that a peer says does."""
         if isinstance(why, StateError):
             self.mailbox.alarm(why)
+
+
+def _answered(why: Exception) -> bool:
+    """Whether the peer's process or machine has said something: a refusal, or that nobody
+    listens."""
+    return isinstance(why, Refused) or "refused)" in _reason(why)
 
 
 async def _status(call: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from tacenda._types import Array
 from tacenda.errors import NetworkError, StateError
+from tacenda.node.causes import FROZEN, Cause
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.protocol import wire
@@ -28,10 +29,17 @@ class PeerAbsent(NetworkError):
 
     to_do = "Ask the operators of those members, and start the node again when they are back."
 
-    def __init__(self, peers: list[str], seconds: float, reasons: list[str]) -> None:
-        said = "; ".join(sorted({reason for reason in reasons if reason}))
+    def __init__(
+        self, peers: list[str], seconds: float, reasons: list[str], causes: Iterable[Cause] = ()
+    ) -> None:
+        """causes: why these peers are waited for; the members at the root are named."""
+        behind = [cause for cause in causes if cause.chain[0] in peers]
+        roots = {cause.chain[0]: cause.member for cause in behind}
+        named = dict.fromkeys(roots.get(peer, peer) for peer in peers)
+        words = [cause.words for cause in behind if cause.state == FROZEN or len(cause.chain) > 1]
+        said = "; ".join([*words, *sorted({reason for reason in reasons if reason})])
         super().__init__(
-            f"{', '.join(peers)} stayed away for more than {seconds:g} s, the contract's limit. "
+            f"{', '.join(named)} stayed away for more than {seconds:g} s, the contract's limit. "
             "Everything is saved: start the node again when they are back. Last heard: "
             f"{said or 'nothing'}."
         )
@@ -227,6 +235,7 @@ class Exchange:
                 if not links[peer].greeted or (edges is not None and peer in edges.missing([peer]))
             ]
             if not missing and handshake.lost != self.view:
+                self._endpoint.awaits([])
                 return
             missing = missing or peers
             # Nothing arrives under round 0; a new key, a notice or an alarm ends the wait.
@@ -239,6 +248,7 @@ class Exchange:
         while True:
             found, missing = self._endpoint.mailbox.take(key, peers, SLICE)
             if not missing:
+                self._endpoint.awaits([])
                 self.waited += time.monotonic() - begin
                 return found
             self._check(missing)

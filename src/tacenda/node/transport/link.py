@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tacenda.node.causes import AWAY, CIRCLE, COMPUTING, FROZEN, Cause
 from tacenda.node.protocol import wire
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.signed_rows import Witness
@@ -23,6 +24,9 @@ MOST_USELESS = 512  # frames in a row that change nothing, before the peer count
 MOST_STRIKES = 8
 MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
+SIGN_SECONDS = 2.0  # between signs of life
+ALIVE_SECONDS = 2.5 * SIGN_SECONDS  # since the latest one: its process runs
+FROZEN_SECONDS = 5 * SIGN_SECONDS  # a peer that is connected, and silent for so long, is frozen
 
 
 @dataclass
@@ -56,6 +60,13 @@ class Link:
     sent_bytes: int = 0
     received_bytes: int = 0
     certificate_expires: float | None = None  # in seconds since 1970, of the one it has shown
+    sign: Callable[[], wire.Progress] = lambda: wire.Progress(0)  # this node's sign of life
+    instance: bytes = b""  # of the peer's process
+    hung: bool = False  # silent for long before the connection broke, or at the look since
+    # What the peer has said of its own waits, when, and whether it stopped for that
+    waits: list[wire.Wait] = field(default_factory=list)
+    waits_at: float = 0.0
+    leaving: bool = False
     frames: list[tuple[Key, bytes]] = field(default_factory=list)
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -120,6 +131,7 @@ class Link:
             if waiting or not text.complete:
                 self.share(text.hash)
         self.connected, self.reason, self.resent = True, "", self.resent + self._sent
+        self.seen, self.hung, self.leaving, self.waits = time.monotonic(), False, False, []
         self._sent, self.sessions = 0, self.sessions + 1
         self._more.set()
         facts = {"only_signatures": True} if waiting else {"to_send": len(self.frames)}
@@ -127,9 +139,10 @@ class Link:
         writer = asyncio.ensure_future(self._write(write))
         reader = asyncio.ensure_future(self._read(read))
         over = asyncio.ensure_future(mine.wait())
+        signs = asyncio.ensure_future(self._give_signs())
         try:
             ended, _ = await asyncio.wait(
-                {writer, reader, over}, return_when=asyncio.FIRST_COMPLETED
+                {writer, reader, over, signs}, return_when=asyncio.FIRST_COMPLETED
             )
             for task in ended:
                 task.result()
@@ -139,13 +152,59 @@ class Link:
             # A stream may break in many ways, and all mean the same: connect again
             self.reason = f"the connection broke ({type(broken).__name__})"
         finally:
-            for task in (writer, reader, over):
+            for task in (writer, reader, over, signs):
                 task.cancel()
-            await asyncio.gather(writer, reader, over, return_exceptions=True)
+            await asyncio.gather(writer, reader, over, signs, return_exceptions=True)
             if self._over is mine:
+                self.hung = self.frozen
                 self._over, self.connected, self.left = None, False, time.monotonic()
                 self.reason = self.reason or "the stream ended"
                 self.log.info("peer disconnected", peer=self.peer, reason=self.reason)
+
+    async def _give_signs(self) -> None:
+        """Tell the peer now and then that this process runs, and for whom it waits."""
+        while True:
+            await asyncio.sleep(SIGN_SECONDS)
+            if not self.waiting:
+                sign = self.sign()
+                self.tell(sign if self.speaks > 3 else wire.replaced(sign, waits=None))
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the peer is connected and its process gives no sign of life."""
+        talks = self.connected and not self.waiting and self.speaks > 3
+        return talks and time.monotonic() - self.seen > FROZEN_SECONDS
+
+    @property
+    def alive(self) -> bool:
+        """Whether the peer's process has just given a sign of life."""
+        return self.connected and time.monotonic() - self.seen < ALIVE_SECONDS
+
+    def causes(self, me: str, since: float) -> list[Cause]:
+        """Why this node waits for the peer, and has waited since then: the peer's own state, or
+        what it says of those for whom it waits itself."""
+        now = time.monotonic()
+        told = [
+            Cause(tuple(wait.chain), wait.state, wait.seconds + now - self.waits_at)
+            for wait in self.waits
+        ]
+        honest = [cause for cause in told if me not in cause.chain]
+        if not self.connected and not (self.leaving and honest):
+            return [Cause((self.peer,), FROZEN if self.hung else AWAY, now - self.left)]
+        if self.frozen:
+            return [Cause((self.peer,), FROZEN, now - self.seen)]
+        state = CIRCLE if told else COMPUTING
+        return honest or [Cause((self.peer,), state, now - since)]
+
+    def _hear_waits(self, frame: wire.Progress) -> None:
+        """Keep what the peer says of its waits, if an honest member could say it."""
+        assert frame.waits is not None
+        known = self.witness.names
+        for wait in frame.waits:
+            chain = set(wait.chain)
+            if wait.chain[0] != self.peer or len(chain) < len(wait.chain) or not chain <= known:
+                raise wire.BadFrame("a chain of waits that no member can be in.")
+        self.waits, self.waits_at, self.leaving = frame.waits, time.monotonic(), frame.leaving
 
     async def _write(self, write: Callable[[bytes], Awaitable[Any]]) -> None:
         while True:
@@ -169,14 +228,19 @@ class Link:
         self.sent_bytes += len(frame)
 
     async def _read(self, read: Callable[[], Awaitable[Any]]) -> None:
-        useless = 0
+        useless, sign_due = 0, 0.0
         while True:
             data = await read()
             if not isinstance(data, bytes):
                 return
             self.seen = time.monotonic()
             self.received_bytes += len(data)
-            useless = 0 if self.take(wire.decode(data, self.frame_limit)) else useless + 1
+            frame = wire.decode(data, self.frame_limit)
+            # A sign of life in its time is no flood, however long the run waits
+            timely = isinstance(frame, wire.Progress) and self.seen >= sign_due
+            if timely:
+                sign_due = self.seen + SIGN_SECONDS / 2
+            useless = 0 if self.take(frame) else useless + (not timely)
             if useless > MOST_USELESS:
                 raise wire.BadFrame("a flood of messages that change nothing.")
 
@@ -205,6 +269,8 @@ class Link:
                 self.done < (frame.view, frame.done) <= reached
             )
             self.finished = self.finished or frame.finished
+            if frame.waits is not None:
+                self._hear_waits(frame)
             self.used(frame.view, frame.done)
             fresh |= self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()

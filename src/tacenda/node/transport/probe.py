@@ -18,6 +18,7 @@ from tacenda.node.facts import about
 from tacenda.node.identity.certificates import CERTIFICATE, Identity
 
 PATIENCE = 5.0  # seconds for each step
+ACCEPTS = "connected but silent for"
 _REFUSED_BY_DATE = ("CERTIFICATE_EXPIRED", "BAD_CERTIFICATE")
 CLOCK = "set the clock and turn on time synchronisation (timedatectl set-ntp true)"
 
@@ -49,7 +50,7 @@ def _talk(context: ssl.SSLContext, raw: socket.socket, peer: str, seconds: float
             tls.recv(1)
     except TimeoutError:
         if shown is None:
-            return f"connected but silent for {seconds:g} s: is this a Tacenda node?"
+            return f"{ACCEPTS} {seconds:g} s: is this a Tacenda node?"
     except ssl.SSLError as refused:
         if any(mark in str(refused.reason) for mark in _REFUSED_BY_DATE):
             return (
