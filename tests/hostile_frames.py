@@ -136,6 +136,7 @@ class Doors:
             row,
             wire.replaced(row, heard=[claim, mine]),
             wire.Progress(3, 0, True, [claim]),
+            wire.Progress(3, waits=[wire.Wait(["m0", "m2"], "away", 7)], leaving=True),
             wire.Proof(claim, mine),
             vote,
             wire.Signatures(

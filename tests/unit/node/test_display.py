@@ -9,6 +9,7 @@ import pytest
 
 from node_stage import small_contract
 from tacenda.node import display as module
+from tacenda.node.causes import Cause
 from tacenda.node.display import Display
 
 
@@ -27,7 +28,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> tuple[Display, Log, list[float]]:
     """A display, its log, and the clock that it looks at."""
     now, log = [100.0], Log()
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0))
-    return Display(small_contract(2, rounds=4), "m0", None, log, quiet=True), log, now
+    endpoint = SimpleNamespace(causes=lambda: [Cause(("m1",), "away", 3.0)])
+    return Display(small_contract(2, rounds=4), "m0", endpoint, log, quiet=True), log, now
 
 
 def test_waiting_past_the_end_tells_it_every_ten_seconds(
@@ -45,7 +47,7 @@ def test_waiting_past_the_end_tells_it_every_ten_seconds(
         display.waiting(["m1"])
     assert len(log.lines) - before <= 6
     assert display.waiting_seconds == pytest.approx(60, abs=0.1)
-    assert "all 4 rounds done, waiting for m1" in display.line()
+    assert "all 4 rounds done, waiting for m1 (away for 3 s)" in display.line()
 
 
 def test_rate_and_time_left(shown: tuple[Display, Log, list[float]]) -> None:

@@ -16,11 +16,13 @@ import pytest
 from node_stage import made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.node import observer as module
+from tacenda.node.causes import Cause
 from tacenda.node.display import Display
 from tacenda.node.facts import LOG_FIELDS, EvaluationFacts, NodeFacts, duration, log_entry, size
 from tacenda.node.health import metrics_answer
 from tacenda.node.identity import certificates as identity
 from tacenda.node.observer import LastingSpending, Observer
+from tacenda.node.protocol.handshake import CLONE
 from tacenda.node.settings import write_settings
 from tacenda.node.status import read_status, state_folder
 from tacenda.node.transport.exchange import PeerAbsent
@@ -37,6 +39,8 @@ def _link(**changes: Any) -> Any:
         "connected": True,
         "finished": False,
         "banned": False,
+        "frozen": False,
+        "hung": False,
         "reason": "",
         "left": now,
         "seen": now,
@@ -56,7 +60,7 @@ def _observer(folder: Path, link: Any, **endpoint: Any) -> Observer:
     )
     clocks = SimpleNamespace(clock_trouble=lambda name: "")
     thread = {"alive": True, "started": True, "refused": 3, "links": {"m1": link}, **endpoint}
-    thread["handshake"] = clocks
+    thread = {"handshake": clocks, "causes": list, **thread}
     log = SimpleNamespace(info=lambda *a, **k: None, warning=lambda *a, **k: None)
     display = Display(contract, "m0", SimpleNamespace(**thread), log, quiet=True)
     display.done = 3
@@ -81,12 +85,14 @@ def test_in_order(tmp_path: Path) -> None:
     [
         ({"connected": False, "left": -LIMIT}, {}, "m1 has been away for"),
         ({"connected": False, "banned": True, "left": -LIMIT}, {}, "m1 has been cut off for"),
+        ({"frozen": True, "seen": -LIMIT}, {}, "m1 has been frozen for"),
+        ({"connected": False, "hung": True, "seen": -LIMIT}, {}, "m1 has been frozen for"),
+        ({"connected": False, "reason": f"m1 refuses: m0 {CLONE}: stop one"}, {}, CLONE),
         ({}, {"alive": False, "started": False}, "network thread has ended"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, link: Any, endpoint: Any, words: str) -> None:
-    if "left" in link:
-        link = {**link, "left": time.monotonic() - LIMIT - 1}
+    link |= {k: time.monotonic() - LIMIT - 1 for k in ("left", "seen") if k in link}
     facts = _observer(tmp_path, _link(**link), **endpoint).facts()
     assert not facts.in_order
     assert words in " ".join(facts.problems)
@@ -97,6 +103,11 @@ def test_stalled_disk_and_certificate(tmp_path: Path, monkeypatch: pytest.Monkey
     made = _observer(tmp_path, _link())
     made._display.advanced -= LIMIT + 1
     assert "No round was completed" in made.facts().problems[0]
+    made._display.waiting_for, made._display.waiting_since = ["m1"], time.monotonic() - 9
+    made._endpoint.causes = lambda: [Cause(("m1", "m7"), "away", 70.0)]
+    assert made.facts().causes[0].member == "m7"
+    assert "call the operator of m7" in made.facts().problems[0]
+    assert "waiting for m7 (away for 70 s, says m1)" in made.facts().summary
     made._display.all_done = True
     assert made.facts().in_order
     made._expires = time.time() - 5
@@ -203,6 +214,7 @@ def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
         *("wait_seconds_total", "write_seconds_total", "sent_bytes", "received_bytes"),
         *("refused_callers", "peers", "run", "lasting", "certificate_expires"),
         *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do", "evaluation"),
+        "causes",  # who is waited for, as the neighbours say
     }
     # Of the evaluation: terms, the public number of held-out records, and what was released
     assert {f.name for f in fields(EvaluationFacts)} == {
