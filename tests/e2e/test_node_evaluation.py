@@ -7,8 +7,11 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -437,3 +440,45 @@ def test_a_release_in_the_evaluation_is_not_paid_twice(tmp_path: Path) -> None:
     crowd.start("m0")  # and stays so
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
     require_nothing_reserved(crowd, stay, before)
+
+
+@pytest.mark.slow
+def test_a_result_that_is_worse_than_a_guess_is_told(tmp_path: Path, tools: ModuleType) -> None:
+    """All labels are the same, and the training's noise hides them (seeded): the model is worse
+    than always predicting that class, and at the radius, which is small. Status, report and the
+    node's last words say both."""
+    contract = small_contract(
+        3,
+        2,
+        finish_mixing="exact",
+        evaluation={"held_out": 0.4, "epsilon": 100.0},
+        algorithm={"name": "treegd"},
+        problem={"n_features": 4, "classes": ["no", "yes"], "strength": 0.01, "radius": 5.0},
+        privacy={"epsilon": 0.01, "delta": 1e-5, "coalition": 1},
+        absence=STOP,
+    )
+    crowd = Crowd(tmp_path, contract, seed=1)
+    for path in crowd.stage.data.values():
+        path.write_text(path.read_text("utf-8").replace("yes", "no"), "utf-8")
+    crowd.start()
+    crowd.finish()
+    home, stage = crowd.folder("m0"), crowd.stage  # started again, the command says it again
+    places = ("-c", stage.contract_path, "-s", stage.schema, "-d", stage.data["m0"])
+    own = ("-i", home / "identity", "--state", home / "state", "--rehearsal")
+    done = subprocess.run(
+        [sys.executable, "-m", "tacenda", "node", "run", *places, *own],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    wanted = ("worse than the", "problem.radius of 5")
+    state = crowd.folder("m0") / "state"
+    facts = read_status(state)
+    for words in wanted:
+        assert any(words in sentence for sentence in facts.warnings), facts.warnings
+        assert words in done.stdout + done.stderr
+        assert words in tools.tacenda("node", "status", str(state)).stdout
+    tools.tacenda("report", str(state), "--output", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert all(words in page for words in wanted)

@@ -37,6 +37,7 @@ from tacenda.problem.counts import (
 from tacenda.problem.statistics import statistic_from_plain
 
 FORMAT = "tacenda-private-evaluation-1"
+DO_NOT_USE = "Do not use the model."
 NOTHING_KNOWN = "too few records for this noise: nothing is known"
 BIAS = Measure("bias", "mean of label - prediction", 4, False, has_unit=True)
 SLOPE = Measure("calibration_slope", "calibration slope", 3, True)
@@ -364,6 +365,29 @@ class PrivateEvaluation:
         }
 
     @property
+    def warnings(self) -> list[str]:
+        """What speaks against using the model: it is worse than the floor, a guess that looks at no
+        feature, or not shown to be better."""
+        found, floor = self.measures, 0.0
+        if isinstance(self.statistic, ClassCounts):
+            own = _confusion(self)[0].sum(axis=1)
+            floor = float(own.max() / max(float(own.sum()), 1e-300))
+        name = next((name for name in ("accuracy", "r2", "d2") if name in found), None)
+        if name is None or not found[name].known:
+            return []
+        one, area = found[name], found.get("roc_auc")
+        guess = "the most frequent class" if name == "accuracy" else "the mean of the labels"
+        floor_said = f"{one.measure.text(floor)} of always predicting {guess}"
+        said = f"The model's {one.measure.title} of {one.measure.text(one.value)}"
+        ranks = area is not None and area.known and area.low > 0.5
+        if one.high < floor or (area is not None and area.known and area.high < 0.5):
+            advice = "It ranks records well: choose another threshold." if ranks else DO_NOT_USE
+            return [f"{said} is worse than the {floor_said}. {advice}"]
+        if one.value < floor and not ranks:
+            return [f"{said} is not shown to be better than the {floor_said}. Do not rely on it."]
+        return []
+
+    @property
     def text(self) -> str:
         """Everything in plain lines."""
         of = "a private number of" if self.records is None else f"{self.records}"
@@ -371,6 +395,7 @@ class PrivateEvaluation:
         lines += [f"  {measure}" for measure in self.measures.values()]
         if self.positive is not None:
             lines.append(f"Positive class: {self.positive}.")
+        lines += [f"Warning: {sentence}" for sentence in self.warnings]
         if self.privacy is None:
             lines.append("No noise: these numbers are not private.")
         else:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tacenda.planning import Plan
 
 AUTO = "auto"
+USUAL_SHARE = 0.2  # of every member's records, held out for the evaluation
 DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
 PLANNED = ("rounds", "output", "finish_mixing", "prepare")
 NOT_IN_CONTRACT = ("authority", "invitation")  # of a card
@@ -141,6 +142,31 @@ def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
         if isinstance(terms.get("evaluation"), dict):
             found["evaluation"] = {"low": reach[0], "high": reach[1], **terms["evaluation"]}
     return found
+
+
+def usual_evaluation(
+    terms: dict[str, Any], held_out: float | None = None, epsilon: float | None = None
+) -> dict[str, Any]:
+    """The terms with an evaluation: what they and the flags say, else a usual share of the records;
+    a share of 0 is none."""
+    given = {**(terms.get("evaluation") or {})}
+    if held_out is not None:
+        given["held_out"] = held_out
+    if epsilon is not None:
+        given["epsilon"] = epsilon
+    share = given.setdefault("held_out", USUAL_SHARE)
+    if not 0 <= share < 1:
+        raise InputError(
+            f"--held-out must be at least 0 and below 1, not {share:g}; for example 0.2, or 0 for "
+            "no evaluation."
+        )
+    if epsilon is not None and not (epsilon > 0 and share):
+        raise InputError(
+            f"--evaluation-epsilon must be greater than 0, with a share of records held out, not "
+            f"{epsilon:g} with a share of {share:g}."
+        )
+    kept = {name: value for name, value in terms.items() if name != "evaluation"}
+    return {**kept, "evaluation": given} if share else kept
 
 
 def takes_label_bound(loss: str) -> bool:

@@ -355,7 +355,7 @@ class Observer:
 
     def _warnings(self, peers: list[PeerFacts], days: float, free: int) -> list[str]:
         """What needs a look before it becomes a problem."""
-        found = [*self._about_result, *self._display.warnings]
+        found = list(dict.fromkeys([*self._about_result, *self._display.warnings]))
         if self._display.lacking:
             found.append(f"The run has not begun: {self._display.lacking}.")
         troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]

@@ -168,13 +168,24 @@ class Peer:
         """What is wrong with the run so far, from released values only;
         also of rounds before a restart."""
         if self._reached_radius is None:
-            return []
+            return self._at_radius()
         radius = self._facts.constants.radius
         return [
             f"the run diverges: in round {self._reached_radius} this member's message reached "
             f"the contract's problem.radius of {radius:g} and was cut to it. "
             "Do not use the model; agree on a contract with a larger proximal weight or penalty, "
             "a smaller step, or a larger radius. A neighbour may also have pushed it."
+        ]
+
+    def _at_radius(self) -> list[str]:
+        """A warning where the finished model is at the radius, though no message was cut to it."""
+        radius = self._facts.constants.radius
+        if self.round < self.total or np.abs(self._output()).max() < radius * (1 - 1e-6):
+            return []
+        return [
+            f"the model is at the contract's problem.radius of {radius:g}, so the run has not "
+            "converged. Do not use the model; agree on a contract with more rounds, a smaller "
+            "step, a larger strength or a larger radius."
         ]
 
     def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:

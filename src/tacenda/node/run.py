@@ -158,6 +158,7 @@ def _run(
                 result = peer.result(session.display.seconds)
                 save_folder(options.state, result, contract, schema, identity, caught, allowed)
                 state.note(SAVED, True)
+            observer.warn(result.warnings)
             absent = session.exchange.absent
             if closing is not None:
                 texts = closing.texts(amendments, model_digest(result.models[0]), absent)
@@ -178,6 +179,7 @@ def _run(
                 result.warnings.append(observer.no_evaluation(evaluated))
                 return result
             save_evaluation(options.state, result, evaluated, contract, identity)
+            observer.warn(evaluated.found.warnings)
             return result
         except BaseException as stopped:
             log.warning(

@@ -127,6 +127,17 @@ def _moment(text: str) -> str:
         return text
 
 
+def _warnings(folder: Folder) -> list[str]:
+    """What is wrong with the results, also by a node's closing evaluation in the same folder."""
+    found = [w for run in folder.runs for w in run.result.warnings]
+    closing = folder.path / "evaluation.json"
+    if folder.manifest and closing.is_file():
+        from tacenda.evaluation.private import PrivateEvaluation
+
+        found += PrivateEvaluation.from_plain(json.loads(closing.read_text("utf-8"))).warnings
+    return list(dict.fromkeys(found))
+
+
 def content(folder: Folder) -> dict[str, Any]:
     """Everything the template shows."""
     net = network_drawing.drawing(folder)
@@ -144,7 +155,7 @@ def content(folder: Folder) -> dict[str, Any]:
         "private": account is not None,
         "promised": wording.promised(account) if account is not None else [],
         "not_promised": wording.not_promised(folder, account),
-        "warnings": list(dict.fromkeys(w for run in folder.runs for w in run.result.warnings)),
+        "warnings": _warnings(folder),
         "results": tables.results(folder),
         "references": tables.references(folder),
         "evaluated": evaluated(folder),

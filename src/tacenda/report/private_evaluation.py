@@ -59,9 +59,9 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
         name=str(found.about.get("name", "Private evaluation")),
         data=str(found.about.get("data", "held-out records")),
         records=many,
-        verdict="good" if noisy else "caution",
+        verdict="good" if noisy and not found.warnings else "caution",
         word="Private" if noisy else "Not private",
-        headline=headline,
+        headline=" ".join([headline, *found.warnings]),
         measures=_measures(found, level),
         notes=[
             f"{level} intervals, for the privacy noise and for which records were held out, "

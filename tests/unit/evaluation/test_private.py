@@ -328,3 +328,31 @@ def test_what_does_not_fit_is_refused_by_name(parts: tuple[tc.Problem, ...]) -> 
     with pytest.raises(InputError, match="level"):
         evaluation(ClassCounts(2), *binary(50)).at(1.5)
     assert counts_for(held_out.loss, 1) == ClassCounts(2)
+
+
+def test_a_model_below_the_floor_is_told() -> None:
+    """The floor is a guess that looks at no feature: the most frequent class, the mean label."""
+    labels, scores = binary()
+    truth = labels > 0
+    floor = max(truth.mean(), 1 - truth.mean())
+    good = evaluation(ClassCounts(2), labels, scores)
+    assert good.measures["accuracy"].value > floor and good.warnings == []
+    (worse,) = evaluation(ClassCounts(2), labels, -scores).warnings
+    assert worse.startswith("The model's accuracy of") and worse.endswith("Do not use the model.")
+    assert f"worse than the {floor:.4f}" in worse
+    noise = np.random.default_rng(1).standard_normal((len(labels), 1))
+    flipped = evaluation(ClassCounts(2), labels[:60], noise[:60] - 0.3)
+    assert flipped.measures["accuracy"].value < 1 - truth[:60].mean()
+    assert "is not shown to be better than" in flipped.warnings[0]
+    assert flipped.warnings[0] in flipped.text
+    # A model that ranks well is no guess, even where its threshold is wrong
+    rare, odds = binary(shift=-4.0)
+    ranked = evaluation(ClassCounts(2), rare, odds + 1.2)
+    assert ranked.measures["roc_auc"].low > 0.5
+    assert "choose another threshold" in ranked.warnings[0]
+    y = np.clip(0.3 * noise[:, 0], -1, 1)
+    assert evaluation(ValueSums(-1.0, 1.0), y, y[:, None]).warnings == []
+    (bad,) = evaluation(ValueSums(-1.0, 1.0), y, -y[:, None]).warnings
+    assert "is worse than the" in bad and "the mean of the labels" in bad
+    # Where the noise hides everything nothing is claimed, not even that it is bad
+    assert evaluation(ClassCounts(2), labels[:30], -scores[:30], std=500.0).warnings == []

@@ -122,12 +122,11 @@ def consortium_new(
         float | None,
         typer.Option(
             help="Share of every member's records that is never trained on: the finished model is "
-            "evaluated on them, for example 0.2; by default there is no evaluation."
+            "evaluated on them. By default 0.2; 0 is no evaluation."
         ),
     ] = None,
     evaluation_epsilon: Annotated[
-        float | None,
-        typer.Option(help="With --held-out: what a held-out record may lose; as --epsilon."),
+        float | None, typer.Option(help="What a held-out record may lose; by default as --epsilon.")
     ] = None,
     folder: HomeFolder = None,
     size: Size = None,
@@ -184,9 +183,7 @@ def consortium_new(
     }
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
-    evaluation = _evaluation(values.get("evaluation"), held_out, evaluation_epsilon)
-    if evaluation is not None:
-        values["evaluation"] = evaluation
+    values = drafting.usual_evaluation(values, held_out, evaluation_epsilon)
     changes = {"title": title, "privacy": privacy, "graph": graph, "rounds": rounds}
     if algorithm is not None:
         changes["algorithm"] = {"name": algorithm}
@@ -326,19 +323,6 @@ def consortium_accept(
     consortium.accept(folder, contract)
     _report_kit(folder)
     typer.echo(f"Signed. The nodes show each other the signatures. Next: tacenda node run {folder}")
-
-
-def _evaluation(terms: Any, held_out: float | None, epsilon: float | None) -> dict[str, Any] | None:
-    """The terms of the evaluation, with what the flags say."""
-    if held_out is not None and not 0 < held_out < 1:
-        raise InputError(f"--held-out must be between 0 and 1, not {held_out:g}; for example 0.2.")
-    if epsilon is not None and not epsilon > 0:
-        raise InputError(f"--evaluation-epsilon must be greater than 0, not {epsilon:g}.")
-    given = {"held_out": held_out, "epsilon": epsilon}
-    found = {**(terms or {}), **{name: v for name, v in given.items() if v is not None}}
-    if epsilon is not None and "held_out" not in found:
-        raise InputError("--evaluation-epsilon needs --held-out: the share that is evaluated on.")
-    return found or None
 
 
 def _site(

@@ -28,6 +28,13 @@ def contract_new(
         str | None,
         typer.Option(help="ring, path, star or complete; by default the terms', or a ring."),
     ] = None,
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of every member's records for the closing evaluation; by default the "
+            "terms', or 0.2; 0 is no evaluation."
+        ),
+    ] = None,
 ) -> None:
     """Draft a contract from the terms, the schema and the members' cards."""
     from tacenda.data.schema import Schema
@@ -39,7 +46,8 @@ def contract_new(
             f"{contract} exists; remove it first, or write to another file with --contract."
         )
     members = [drafting.read_card(card) for card in cards]
-    drafted = drafting.draft(members, drafting.read_terms(terms), Schema.read(schema), graph)
+    said = drafting.usual_evaluation(drafting.read_terms(terms), held_out)
+    drafted = drafting.draft(members, said, Schema.read(schema), graph)
     contract_files.write(drafted.contract, contract)
     if drafted.chosen is not None:
         typer.echo(drafted.chosen.explain())

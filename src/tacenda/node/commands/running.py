@@ -159,6 +159,8 @@ def node_run(
         f"Done: {counted(result.rounds, 'round')}{spent}. "
         f"The model is in {settings.state / 'results'}."
     )
+    for sentence in result.warnings:
+        typer.echo(f"Warning: {sentence}", err=True)
     from tacenda.node.observer import EVALUATION_FILE
 
     path = settings.state / EVALUATION_FILE

@@ -269,7 +269,8 @@ class Contract(_Part):
                 raise ValueError(
                     f"evaluation.held_out of {self.evaluation.held_out:g} keeps {kept} of "
                     f"{member.size} records of {member.name}, and at least one must be held out "
-                    "and one trained on"
+                    "and one trained on; leave that member out, or draft without an evaluation "
+                    "(--held-out 0)"
                 )
         if self.privacy.person[1] > 1:
             raise ValueError(

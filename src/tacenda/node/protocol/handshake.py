@@ -91,6 +91,12 @@ CLONE = "is connected here from another process, which gives signs of life"
 WELL_SET = 300  # seconds by which two clocks may differ without a word
 
 
+@cache
+def _instance(process: int) -> bytes:
+    """A name that this process draws for itself."""
+    return os.urandom(16)
+
+
 @dataclass
 class Handshake:
     """What this node says of itself when it meets a peer, and how it judges what it hears.
@@ -507,12 +513,6 @@ class Handshake:
                 f"another state ({peer} shows it)",
                 LOST,
             )
-
-
-@cache
-def _instance(process: int) -> bytes:
-    """A name that this process draws for itself."""
-    return os.urandom(16)
 
 
 def asks_for_fields(why: Exception) -> bool:
