@@ -479,6 +479,6 @@ def test_a_result_that_is_worse_than_a_guess_is_told(tmp_path: Path, tools: Modu
         assert any(words in sentence for sentence in facts.warnings), facts.warnings
         assert words in done.stdout + done.stderr
         assert words in tools.tacenda("node", "status", str(state)).stdout
-    tools.tacenda("report", str(state), "--output", str(tmp_path / "page.html"))
+    tools.tacenda("report", str(state), "--out", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text("utf-8")
     assert all(words in page for words in wanted)

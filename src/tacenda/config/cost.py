@@ -16,7 +16,7 @@ from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, declared_shape, public_shape
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
-from tacenda.planning.advice import too_much_noise
+from tacenda.planning.advice import too_much_noise, uneven_sizes
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
@@ -45,7 +45,19 @@ class PublicRun:
         if self.privacy is None:
             return []
         records = float(self.facts.sizes.sum())
-        return [*self.privacy.advice(records), *too_much_noise(self.facts, self.privacy)]
+        facts = self.facts
+        if self.privacy.node_noise == "worst":
+            facts = facts.for_the_smallest()
+        coalitions = {
+            None if choice.algorithm.shared_noise is None else self.privacy.coalition
+            for choice in self.choices
+        }
+        uneven = [
+            sentence
+            for coalition in sorted(coalitions, key=str)
+            for sentence in uneven_sizes(facts, self.topology.labels, coalition)
+        ]
+        return [*self.privacy.advice(records), *too_much_noise(self.facts, self.privacy), *uneven]
 
     def spec(self, choice: Choice) -> RunSpec:
         """One of its algorithms as a run; an error where its parts do not go together."""

@@ -7,6 +7,7 @@ from typing import Any
 from tacenda.node.identity.certificates import spoken
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan
+from tacenda.planning.advice import uneven_sizes
 from tacenda.privacy.statement import unit_of
 from tacenda.words import against, counted
 
@@ -27,7 +28,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
     ]
     if contract.evaluation is not None:
         found.append(("evaluation", _evaluation_terms(contract)))
-    return found + [("mind", sentence) for sentence in plan.spec.cut_advice()]
+    return found + [("mind", sentence) for sentence in minded(plan)]
 
 
 def in_plain_words(plan: RunPlan, me: str) -> list[str]:
@@ -60,7 +61,13 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
             f"certificate {spoken(member.fingerprint)}"
         )
     sentences.append(f"  this contract: {spoken(contract.hash())}")
-    return [*sentences, *(f"Mind: {sentence}" for sentence in plan.spec.cut_advice())]
+    return [*sentences, *(f"Mind: {sentence}" for sentence in minded(plan))]
+
+
+def minded(plan: RunPlan) -> list[str]:
+    """What the contract's graph and the members' sizes cost, where that is much."""
+    names, coalition = plan.contract.names, pooled(plan)
+    return [*plan.spec.cut_advice(), *uneven_sizes(plan.spec.facts, names, coalition)]
 
 
 def learnt(contract: Contract) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitening import Whitened
 from tacenda.graph.cuts import cut_advice, least_components
+from tacenda.planning.advice import uneven_sizes
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
@@ -144,14 +145,7 @@ def _cuts(p: Plan) -> list[str]:
 
 
 def _uneven(p: Plan) -> list[str]:
-    sizes = p.facts.sizes
-    if sizes.max() <= 3 * sizes.min():
-        return []
-    return [
-        f"Node sizes differ ({sizes.min():.0f} to {sizes.max():.0f}); "
-        "every node weighs alike in the objective, so the smallest "
-        "ones bring most of the noise."
-    ]
+    return uneven_sizes(p.facts, p.topology.labels, p.coalition)
 
 
 def reasons(p: Plan) -> list[str]:

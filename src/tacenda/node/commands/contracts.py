@@ -40,6 +40,7 @@ def contract_new(
     from tacenda.data.schema import Schema
     from tacenda.node import drafting
     from tacenda.node.identity import contract_files
+    from tacenda.node.meaning import minded
 
     if contract.exists():
         raise InputError(
@@ -51,6 +52,8 @@ def contract_new(
     contract_files.write(drafted.contract, contract)
     if drafted.chosen is not None:
         typer.echo(drafted.chosen.explain())
+    for sentence in minded(drafted.plan):
+        typer.echo(f"Mind: {sentence}")
     typer.echo(
         f"Drafted {contract}, hash {drafted.contract.hash()}. Each member checks and signs it: "
         "tacenda contract sign."
