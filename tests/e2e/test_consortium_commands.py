@@ -60,7 +60,8 @@ def test_two_members_from_nothing_to_a_signed_contract() -> None:
     check = tacenda("node", "check", "east", "--no-rehearsal", "--json")
     assert check.exit_code == 1  # there is no budget yet
     found = {finding["name"]: finding["ok"] for finding in json.loads(check.stdout)["findings"]}
-    assert found == {"contract": True, "records": True, "bounds": True, "cost": False}
+    fits = {"contract": True, "records": True, "bounds": True}
+    assert found == {**fits, "cost": False, "evaluation": False}  # drafted by default
 
 
 def test_without_a_schema_one_is_drafted_and_waits_for_a_person() -> None:
@@ -102,5 +103,7 @@ def test_a_plans_terms_go_into_an_invitation() -> None:
     assert terms["rounds"] >= 1
     new = tacenda("consortium", "new", *FIRST, *PLACE, "-s", "schema.toml", "--terms", "terms.toml")
     assert new.exit_code == 0, new.output
+    invited = tomllib.loads(Path("north/a-study.invite").read_text())["terms"]
+    assert invited["evaluation"] == {"held_out": 0.2}
     twice = tacenda(*plan, "--trials", "0", "--terms", "terms.toml")
     assert "terms.toml exists" in twice.output

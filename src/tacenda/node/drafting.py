@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.formats.text import from_toml
 from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity.contract import Contract, Member
@@ -154,7 +154,7 @@ def usual_evaluation(
         given["held_out"] = held_out
     if epsilon is not None:
         given["epsilon"] = epsilon
-    share = given.setdefault("held_out", USUAL_SHARE)
+    share = given.setdefault("held_out", USUAL_SHARE if _can_be_evaluated(terms) else 0)
     if not 0 <= share < 1:
         raise InputError(
             f"--held-out must be at least 0 and below 1, not {share:g}; for example 0.2, or 0 for "
@@ -166,7 +166,26 @@ def usual_evaluation(
             f"{epsilon:g} with a share of {share:g}."
         )
     kept = {name: value for name, value in terms.items() if name != "evaluation"}
-    return {**kept, "evaluation": given} if share else kept
+    if not share:
+        return kept
+    if "evaluation" not in terms and "finish_mixing" in kept:  # all evaluate the same model
+        kept["finish_mixing"] = EXACT
+    return {**kept, "evaluation": given}
+
+
+def _can_be_evaluated(terms: dict[str, Any]) -> bool:
+    """Whether a contract with these terms may have an evaluation: persons are at one member each,
+    and it is known what the loss predicts."""
+    from tacenda.evaluation.private import counts_for
+    from tacenda.problem import losses
+
+    if terms.get("privacy", {}).get("members_per_person", 1) > 1:
+        return False
+    loss = terms.get("problem", {}).get("loss")
+    try:
+        return loss is None or counts_for(losses.by_name(loss), 2) is not None
+    except UnsupportedError:
+        return False
 
 
 def takes_label_bound(loss: str) -> bool:

@@ -183,12 +183,12 @@ def consortium_new(
     }
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
-    values = drafting.usual_evaluation(values, held_out, evaluation_epsilon)
     changes = {"title": title, "privacy": privacy, "graph": graph, "rounds": rounds}
     if algorithm is not None:
         changes["algorithm"] = {"name": algorithm}
     values = {"algorithm": {"name": "auto"}, **values}
     values |= {k: v for k, v in changes.items() if v is not None}
+    values = drafting.usual_evaluation(values, held_out, evaluation_epsilon)
     home = Path(name) if folder is None else folder
     settings = {"dataset": dataset, "ledger": ledger, "proxy": proxy, "relay_token": relay_token}
     brought = _brought(certificate, authority, key, key_command, password_file)
