@@ -37,7 +37,8 @@ def small_schema(features: int = 4, regression: bool = False) -> Schema:
     columns = tuple(NumericColumn(name=f"x{k}", low=0, high=1) for k in range(features - 1))
     classes = Label(name="y", classes=("no", "yes"))
     label = Label(name="y", low=-1.0, high=1.0) if regression else classes
-    return Schema(columns=columns, label=label, intercept=True)
+    # Rows are cut to norm 1, not divided: the contracts of the tests have row_scale = 1
+    return Schema(columns=columns, label=label, intercept=True, row_norm=1.0)
 
 
 def _key(k: int) -> str:
