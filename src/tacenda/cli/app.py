@@ -10,6 +10,7 @@ import typer
 from tacenda.cli import (
     accounting,
     auditing,
+    caching,
     demo,
     evaluating,
     evidence,
@@ -28,7 +29,8 @@ from tacenda.node import commands as node
 
 EPILOG = (
     "Exit codes: 0 done, 1 unexpected, 2 bad input or usage, 3 refused for privacy, "
-    "4 damaged state, 5 network, 130 interrupted. Any command takes --debug for a traceback."
+    "4 damaged state, 5 network, 130 interrupted. Any command takes --debug for a traceback, "
+    "and --no-cache to keep no copy of a table (tacenda cache)."
 )
 
 app = typer.Typer(
@@ -80,6 +82,7 @@ app.command(short_help="Attack runs; bound epsilon from below.")(auditing.audit)
 app.add_typer(evidence.app, name="evidence", short_help="What an officer signs and anybody checks.")
 app.add_typer(examples.app, name="examples", short_help="Examples to copy and run.")
 app.add_typer(schemas.app, name="schema", short_help="Your file's public description.")
+app.add_typer(caching.app, name="cache", short_help="Private copies of tables that were read.")
 app.add_typer(ledgers.app, name="ledger", short_help="What every data set has spent.")
 app.add_typer(experiment_app, name="experiment", short_help="The papers' experiments, and our own.")
 app.add_typer(node.consortium_app, name="consortium", short_help="Set up a federation with others.")

