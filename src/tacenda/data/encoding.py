@@ -149,12 +149,12 @@ def _encoded(
         chunk = _typed(schema, read)
         keep, *own = _facts(schema, chunk, chosen)
         own.append(as_read(schema, read)[keep])
-        rows.append(_features(schema, chunk, keep, sparse, dtype))
+        rows.append(_filled(schema, chunk, keep))
         facts.append(own)
         if len(rows) == 1 and not quiet:
             warn_squeezed(schema, chunk, stacklevel=3)
     y, nodes, persons, marks = _stack_facts(facts)
-    return _stack_rows(rows, sparse), y, nodes, persons, marks
+    return _assembled(schema, rows, sparse, dtype), y, nodes, persons, marks
 
 
 def _listed(
@@ -291,8 +291,8 @@ def encode_features(
                 "fill it in or leave the record out, or learn a model with missing_indicator = "
                 "true in the columns of the schema that have gaps."
             )
-        blocks.append(_features(schema, chunk, np.ones(len(chunk), bool), sparse, dtype))
-    return _stack_rows(blocks, sparse)
+        blocks.append(_filled(schema, chunk, np.ones(len(chunk), bool)))
+    return _assembled(schema, blocks, sparse, dtype)
 
 
 def _chunks(
@@ -442,7 +442,18 @@ def _typed(schema: Schema, table: Table) -> Table:
 
 def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: Any) -> Any:
     """The encoded rows of the kept records."""
-    filled: _Filled = []
+    return _assembled(schema, [_filled(schema, table, keep)], sparse, dtype)
+
+
+# Of some records: their number, and (place, value) of each entry in a row; each of these is one
+# for all, or an array of one for each
+_Filled = tuple[int, list[tuple[Any, Any]]]
+_ROWS = 1024  # made together: they stay in the processor's cache from column to column
+
+
+def _filled(schema: Schema, table: Table, keep: Flags) -> _Filled:
+    """What the rows of the kept records hold, column by column."""
+    filled: list[tuple[Any, Any]] = []
     offset = 0
     for column in schema.columns:
         if isinstance(column, NumericColumn):
@@ -454,41 +465,42 @@ def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: An
                 filled.append((offset + found.shape[1], lacks))
         else:
             codes = _codes(schema, column, table, table.columns[column.name], keep)
-            filled.append((offset + codes, 1.0))
+            filled.append(((offset + codes).astype(np.int32), 1.0))
         offset += len(column.features)
     if schema.intercept:
         filled.append((offset, 1.0))
-    width = offset + int(schema.intercept)
-    assemble = _sparse_rows if sparse else _dense_rows
-    rows = assemble(filled, int(keep.sum()), width, dtype)
-    # Shortens rows where the schema asks for it; else it only holds the bound against rounding
-    rows = scale_rows(rows, schema.row_scale, in_place=True)
-    rows *= rows.dtype.type(1.0 / schema.row_scale)
-    return rows
+    return int(keep.sum()), filled
 
 
-# (place, value) of one entry in every row; each is one for all, or an array of one for each
-_Filled = list[tuple[Any, Any]]
-_ROWS = 1024  # filled together: they stay in the processor's cache from column to column
+def _assembled(schema: Schema, parts: list[_Filled], sparse: bool, dtype: Any) -> Any:
+    """One matrix of all parts, scaled."""
+    width = len(schema.feature_names)
+    if sparse:
+        from scipy.sparse import vstack
 
-
-def _dense_rows(filled: _Filled, n: int, width: int, dtype: Any) -> Array:
-    X = np.zeros((n, width), dtype)
-    for first in range(0, n, _ROWS):
-        part = slice(first, min(first + _ROWS, n))
-        rows = np.arange(part.start, part.stop)
-        for place, value in filled:
-            own = value[part] if isinstance(value, np.ndarray) else value
-            if isinstance(place, np.ndarray):
-                X[rows, place[part]] = own
-            else:
-                X[part, place] = own
+        blocks = [_scaled(schema, _sparse_rows(part, width, dtype)) for part in parts]
+        return blocks[0] if len(blocks) == 1 else vstack(blocks, format="csr")
+    X, done = np.empty((sum(n for n, _ in parts), width), dtype), 0
+    for n, filled in parts:
+        for first in range(0, n, _ROWS):
+            part = slice(first, min(first + _ROWS, n))
+            rows = X[done + part.start : done + part.stop]
+            rows[:] = 0.0
+            for place, value in filled:
+                own = value[part] if isinstance(value, np.ndarray) else value
+                if isinstance(place, np.ndarray):
+                    rows[np.arange(len(rows)), place[part]] = own
+                else:
+                    rows[:, place] = own
+            _scaled(schema, rows)
+        done += n
     return X
 
 
-def _sparse_rows(filled: _Filled, n: int, width: int, dtype: Any) -> Any:
+def _sparse_rows(part: _Filled, width: int, dtype: Any) -> Any:
     from scipy.sparse import csr_matrix
 
+    n, filled = part
     c = len(filled)
     places, values = np.empty((n, c), np.int64), np.empty((n, c), dtype)
     for k, (place, value) in enumerate(filled):
@@ -496,6 +508,14 @@ def _sparse_rows(filled: _Filled, n: int, width: int, dtype: Any) -> Any:
     X = csr_matrix((values.ravel(), places.ravel(), np.arange(0, n * c + 1, c)), shape=(n, width))
     X.eliminate_zeros()
     return X
+
+
+def _scaled(schema: Schema, rows: Any) -> Any:
+    """Rows divided by their public scale, in place; shortened before where the schema asks for it,
+    else only held to the bound against rounding."""
+    rows = scale_rows(rows, schema.row_scale, in_place=True)
+    rows *= rows.dtype.type(1.0 / schema.row_scale)
+    return rows
 
 
 def column_numbers(
@@ -602,13 +622,3 @@ def _stack_facts(parts: list[list[Any]]) -> list[Any]:
     if len(parts) == 1:
         return parts[0]
     return [None if own[0] is None else np.concatenate(own) for own in zip(*parts, strict=True)]
-
-
-def _stack_rows(blocks: list[Any], sparse: bool) -> Any:
-    if len(blocks) == 1:
-        return blocks[0]
-    if not sparse:
-        return np.concatenate(blocks)
-    from scipy.sparse import vstack
-
-    return vstack(blocks, format="csr")
