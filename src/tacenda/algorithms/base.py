@@ -78,6 +78,16 @@ class Node(Protocol):
         """
         ...
 
+    def skip(self, places: int) -> None:
+        """Leave out so many places of the round's calls: those of a release that is not made.
+
+        Parameters
+        ----------
+        places : int
+            How many.
+        """
+        ...
+
     def gradient(
         self,
         w: Array,
@@ -653,6 +663,43 @@ class Algorithm(ABC):
     def agrees(self) -> bool:
         """Whether every node ends a round with one and the same model; no closing rounds then."""
         return False
+
+    @property
+    def learns(self) -> bool:
+        """Whether round 1 begins with a release of its own, from which all others follow."""
+        return False
+
+    def learn(self, s: Any, node: Node) -> Any:
+        """Make what all rounds build on, where the state has none yet (`learns`).
+
+        Parameters
+        ----------
+        s : object
+            The state.
+        node : Node
+            The nodes, at the beginning of a round.
+
+        Returns
+        -------
+        object
+            The state; by default as it is.
+        """
+        return s
+
+    def has_learned(self, s: Any) -> bool:
+        """Whether the state holds what `learn` makes.
+
+        Parameters
+        ----------
+        s : object
+            The state.
+
+        Returns
+        -------
+        bool
+            True once it does; by default True.
+        """
+        return True
 
     def finished(self, state: Any) -> bool:
         """Whether further rounds would change nothing.

@@ -39,6 +39,7 @@ FULL, DIAGONAL = "full", "diagonal"
 MOMENT = "second_moment"  # in what a run leaves
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
+MOMENT_PLACES = 3  # of a round's calls: the release, and the sum's way up and down the tree
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
 
@@ -369,14 +370,29 @@ class Whitened(Algorithm):
     def init(self, node: Node, w: Array) -> WhitenedState:
         return WhitenedState(self.algorithm.init(node, w))
 
+    @property
+    def learns(self) -> bool:
+        return True
+
+    def has_learned(self, s: WhitenedState) -> bool:
+        return s.matrix is not None
+
+    def learn(self, s: WhitenedState, node: Node) -> WhitenedState:
+        """The public map, from the moment, which is released once."""
+        if s.matrix is None and node.turn > 1:
+            raise StateError(
+                "The public map is made in round 1, and this member has none: it missed that "
+                "round, and nobody has handed it the map."
+            )
+        if s.matrix is None:
+            return self._with_map(s, node)
+        if node.turn == 1:  # made again: the other calls keep their places
+            node.skip(MOMENT_PLACES)
+        return s
+
     def step(self, s: WhitenedState, node: Node) -> WhitenedState:
         if s.matrix is None:
-            if node.turn > 1:
-                raise StateError(
-                    "This member was absent from round 1, in which the public map was made, and "
-                    "cannot take part without it; the others go on by themselves."
-                )
-            s = self._with_map(s, node)
+            s = self.learn(s, node)
         mapped = self._mapped(s, node)
         return replace(s, inner=self.algorithm.step(s.inner, mapped))
 

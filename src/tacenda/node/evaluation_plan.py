@@ -99,7 +99,7 @@ def closing_contract(
                 "epsilon": terms.epsilon or contract.privacy.epsilon,
                 "delta": terms.delta or contract.privacy.delta,
             },
-            "absence": {**plain["absence"], "policy": "stop"},
+            "absence": {**plain["absence"], "policy": "stop", "losses": 0},
             "edges": [edge for edge in plain["edges"] if not gone & set(edge)],
             "members": [
                 {**member, "size": sizes[member["name"]]}

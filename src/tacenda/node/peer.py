@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.errors import NetworkError, StateError
 from tacenda.graph.coalition import edge_streams
 from tacenda.graph.topology import Topology
 from tacenda.graph.tree import spanning_tree
 from tacenda.node.identity.edge_keys import EdgeKeys
+from tacenda.node.membership.agreement import Decision
+from tacenda.node.protocol import wire
 from tacenda.node.run_plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda.node.state.charges import NodeLedger
 from tacenda.node.state.database import NodeState
@@ -20,6 +23,7 @@ from tacenda.node.transport.exchange import Exchange
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.noise.keyed import AtPosition, KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.statement import Statement
@@ -28,6 +32,7 @@ from tacenda.problem.queries import Queries
 from tacenda.runtime.history import History
 from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
+from tacenda.runtime.places import OpenGate
 from tacenda.runtime.result import RunResult
 
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
@@ -64,7 +69,12 @@ class Peer:
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
         self.ledger = NodeLedger(
-            mine, plan.releases, plan.on_lattice, exchange.book, plan.booked.rows(at)
+            mine,
+            plan.releases,
+            plan.on_lattice,
+            exchange.book,
+            plan.booked.rows(at),
+            plan.spare.rows(at),
         )
         self._facts = plan.spec.facts.rows(at)
         door, scale = self._seat(plan.spec.topology)
@@ -188,13 +198,82 @@ class Peer:
             "step, a larger strength or a larger radius."
         ]
 
-    def regroup(self, absent: frozenset[str], view: int, next_round: int) -> None:
-        """Continue with the remaining members from round `next_round`: duals at zero, w kept, and
-        no less noise per release."""
+    def needs(self, decision: Decision) -> list[wire.Claim]:
+        """The totals that this member must be handed before it goes on."""
+        found = []
+        if decision.map is not None and not self._host.has_learned:
+            found.append(decision.map)
+        last, here = decision.last, (self._exchange.view, self.round + 1)
+        if last is not None and self._plan.spec.one_model and last.key[:2] == here:
+            found.append(last)
+        return [claim for claim in found if self._exchange.total(claim) is None]
+
+    def give_up(self) -> None:
+        """Stop in this round; where all totals of it are here already, it counts as made."""
+        self._exchange.give_up()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Finish the round under way from the totals that are held, if they are all there."""
+        if not self._plan.spec.one_model or self.round >= self.total:
+            return
+        round, private = self.round + 1, self._plan.contract.rounds
+        held = {
+            (total.claim.round, total.claim.call): total
+            for total in self._exchange.held
+            if total.claim.key[:2] == (self._exchange.view, round)
+        }
+        replayed = _Replay(held)
+        try:
+            if round > private:
+                self._mixed = replayed.average(self._output(), (round, 0))
+            elif self._plan.spec.algorithm.agrees:
+                self._host.replay(round, _Unspent(self._plan.spec.row_type), replayed)
+            else:
+                return
+        except _Lacking:
+            return
+        self.round = round
+        self._exchange.keep(self._exchange.view, round, self.saved())
+        self._exchange.flush()
+
+    def _learn(self, total: wire.Total, absent: frozenset[str]) -> None:
+        """The public map, from the total that others had in round 1 of a view without the absent
+        members."""
+        plan, topology = self._plan, topology_of(self._plan.contract, absent)
+        here = topology.position(self._name) if self._name not in absent else 0
+        scale = plan.calibration.plan.rows(np.array([self._me]))
+        if topology.n < plan.spec.topology.n:
+            scale = enough_noise(plan, scale, topology, here, self._me)
+        held = {(total.claim.round, total.claim.call): total}
+        self._host.learn(
+            smaller_run(plan, topology),
+            np.array([here]),
+            _Unspent(plan.spec.row_type),
+            _Replay(held),
+            scale,
+        )
+
+    def regroup(self, decision: Decision, map_absent: frozenset[str] | None = None) -> None:
+        """Continue with the remaining members, with the totals that all of them hold: duals at
+        zero, w kept, and no less noise per release. map_absent: who was absent when the map was
+        made."""
+        absent, view = decision.absent, decision.view
+        if decision.map is not None:
+            total = self._exchange.total(decision.map)
+            if total is None or map_absent is None:
+                raise StateError("The public map of the run is not here; start the node again.")
+            self._exchange.keep_total(total)
+            if not self._host.has_learned:
+                self._learn(total, map_absent)
+        self._catch_up()
         self._join(absent, restart=True)
         self._noise.enter(view)
-        self.round = min(next_round, self.total + 1) - 1
-        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1)
+        self.round = min(decision.next_round, self.total + 1) - 1
+        if self.round < self._plan.contract.rounds and self._plan.spec.algorithm.agrees:
+            self._host.forget_average()
+        self.ledger.enter(view, self._state.charges())
+        self._go_on()
         self._exchange.drop()
         if self._state.checkpoint() is None:
             self._count_all_as_spent()
@@ -202,6 +281,11 @@ class Peer:
         self._exchange.view, self._exchange.absent = view, absent
         self._exchange.keep(view, self.round, self.saved())
         self._exchange.flush()
+
+    def _go_on(self) -> None:
+        """Stand before the next round's releases; where the map is known, round 1 has one less."""
+        known = self.round == 0 and self._host.has_learned
+        self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1, int(known))
 
     def _count_all_as_spent(self) -> None:
         """A member without a finished round either never took part or has lost its disk. Nobody can
@@ -255,8 +339,9 @@ class Peer:
             )
             self._join(self._exchange.absent, restart=False)
         done, private = self._state.done() or (view, round), self._plan.contract.rounds
-        self.ledger.resume(self._state.charges(), view, min(done[1], private))
-        self.ledger.go_to(min(round, private) + 1)
+        learns = self._plan.spec.algorithm.learns
+        self.ledger.resume(self._state.charges(), view, min(done[1], private), learned=learns)
+        self._go_on()
         while self.round < done[1]:  # once more, from the rows received since; nothing is sent
             self._step()
             self._exchange.drop()  # their charges are there
@@ -335,6 +420,46 @@ class Peer:
             "contract": contract.hash(),
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
+
+
+class _Lacking(NetworkError):
+    """A total is not here."""
+
+
+class _Replay:
+    """Neighbours of whom all totals are known: {(round, call): total}."""
+
+    def __init__(self, held: dict[tuple[int, int], wire.Total]) -> None:
+        self._held = held
+
+    def _row(self, shared: Array, tag: tuple[int, int]) -> Array:
+        total = self._held.get((tag[0], tag[1] + 1))
+        if total is None:
+            raise _Lacking("A total is not here.")
+        return wire.rows_of(total, shared.shape[1], shared.dtype, np.inf)
+
+    def average(self, shared: Array, tag: tuple[int, int]) -> Array:
+        return self._row(shared, tag)
+
+    def total(self, shared: Array, tag: tuple[int, int]) -> Array:
+        return self._row(shared, tag).view(np.int64)
+
+    def mix(self, shared: Array, tag: tuple[int, int]) -> Array:
+        raise _Lacking("Rows of neighbours are not here.")
+
+    def neighbour_sum(
+        self, shared: Array, tag: tuple[int, int], senders: Array | None = None
+    ) -> Array:
+        raise _Lacking("Rows of neighbours are not here.")
+
+
+class _Unspent(OpenGate):
+    """A gate that releases nothing: what it gives is in the totals already."""
+
+    def release_masked(
+        self, value: Bounded, turn: int, call: int, weight: float
+    ) -> tuple[Array, float]:
+        return np.zeros(value.shape, np.uint64), Door.public_unit(value)
 
 
 class _Renamed:

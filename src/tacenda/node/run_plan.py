@@ -18,7 +18,7 @@ from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
 from tacenda.node.identity.contract import Contract
-from tacenda.privacy.accounting.events import Event, ObjectiveGaussian
+from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, merged
 from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.discrete_charges import discrete_charges, lattice_stretch
@@ -53,19 +53,28 @@ class RunPlan:
         return self.spec.privacy.pooled(self.spec.algorithm.title)
 
     def events(self, name: str) -> list[tuple[Event, int]]:
-        """Everything that this member is going to release."""
-        return self.calibration.reserved.events(self.contract.position(name))
+        """Everything that this member is going to release, and what is reserved for losses."""
+        found, place = self.calibration, self.contract.position(name)
+        return merged([*found.reserved.events(place), *found.spare.events(place)])
 
     @cached_property
     def booked(self) -> Charges:
         """What each member's lasting ledger is charged: its own releases, or where a person may be
         at several members those of the worst, who may have the same person's records."""
-        charges = self.calibration.reserved
+        return self._as_booked(self.calibration.reserved)
+
+    @cached_property
+    def spare(self) -> Charges:
+        """The same for releases that are made again after a loss."""
+        return self._as_booked(self.calibration.spare)
+
+    def _as_booked(self, charges: Charges) -> Charges:
         return charges if self.contract.privacy.person[1] == 1 else charges.at_worst()
 
     def reservation(self, name: str) -> list[tuple[Event, int]]:
         """Everything that this member's lasting ledger sets aside before round 1."""
-        return self.booked.events(self.contract.position(name))
+        place = self.contract.position(name)
+        return merged([*self.booked.events(place), *self.spare.events(place)])
 
     @property
     def unit(self) -> Unit:
@@ -109,6 +118,7 @@ def make_plan(contract: Contract) -> RunPlan:
         contract.output,
         contract.finish_mixing,
         _mixing(contract),
+        losses=contract.absence.reserved_losses,
     ).checked()
     rehearsal = contract.rehearsal_seed is not None
     lattice = _fits_lattice(spec) and not rehearsal
@@ -255,15 +265,13 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy, members: int = 1) 
     n = len(calibration.plan.scale)
     target, known = privacy.epsilon_of(n), {}
     stretch = np.empty(n)
+    all_charges = [*calibration.reserved, *calibration.spare]
     for row in range(n):
-        mu2 = sum(
-            c.parameters["noise_multiplier"][row] ** -2.0 * count
-            for c, count in calibration.reserved
-        )
+        mu2 = sum(c.parameters["noise_multiplier"][row] ** -2.0 * count for c, count in all_charges)
         kind = (round(float(mu2), 12), float(target[row]))
         if kind not in known:
             known[kind] = lattice_stretch(
-                Charges((charge, count * members) for charge, count in calibration.reserved),
+                Charges((charge, count * members) for charge, count in all_charges),
                 row,
                 kind[1],
                 privacy.delta,
@@ -271,16 +279,17 @@ def _onto_lattice(calibration: Calibration, privacy: Privacy, members: int = 1) 
             )
         stretch[row] = known[kind]
     plan = replace(calibration.plan, scale=calibration.plan.scale * stretch)
-    charges = Charges(
-        (
-            Charge(
-                charge.kind, {"noise_multiplier": charge.parameters["noise_multiplier"] * stretch}
-            ),
-            count,
+
+    def louder(charges: Charges) -> Charges:
+        return Charges(
+            (
+                Charge(c.kind, {"noise_multiplier": c.parameters["noise_multiplier"] * stretch}),
+                count,
+            )
+            for c, count in discrete_charges(charges)
         )
-        for charge, count in discrete_charges(calibration.reserved)
-    )
-    return Calibration(plan, charges)
+
+    return Calibration(plan, louder(calibration.reserved), louder(calibration.spare))
 
 
 def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:

@@ -8,20 +8,29 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tacenda.errors import InputError, StateError
+from tacenda.errors import InputError, NetworkError, StateError
+from tacenda.graph.tree import spanning_tree
 from tacenda.node.display import Display
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
-from tacenda.node.membership.agreement import Agreement, Frozen, Phase
+from tacenda.node.membership.agreement import Agreement, Decision, Frozen, Phase
 from tacenda.node.membership.amendments import Amendments
 from tacenda.node.peer import Peer
 from tacenda.node.policy import PolicyFile
 from tacenda.node.protocol.contract_signatures import SignatureBook
 from tacenda.node.protocol.handshake import Handshake
-from tacenda.node.protocol.signed_rows import Witness
-from tacenda.node.protocol.wire import MOST_HEARD, Claim, Membership, Progress, frame_limit
-from tacenda.node.run_plan import RunPlan
+from tacenda.node.protocol.signed_rows import Witness, digest
+from tacenda.node.protocol.wire import (
+    MOST_HEARD,
+    BadFrame,
+    Claim,
+    Membership,
+    Progress,
+    Total,
+    frame_limit,
+)
+from tacenda.node.run_plan import RunPlan, topology_of
 from tacenda.node.settings import NodeSettings
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import Endpoint
@@ -35,6 +44,7 @@ from tacenda.runtime.places import places_of
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
+MOST_HANDED = 4  # totals that neighbours hand over and that wait to be used
 
 
 class Session:
@@ -92,8 +102,17 @@ class Session:
         )
         self.agreement.left = self.watchdog.left
         self.agreement.check()
+        self.agreement.holds = self.exchange.holds
+        self.agreement.judge_totals(self._is_roots)
+        # Round 1 of a run that learns begins with the total from which the rest follows
+        if plan.spec.algorithm.learns:
+            self.exchange.map_place = min(place for place in from_root if place[0] == 1)
+        self._from_root = from_root
+        self._handed: dict[bytes, Total] = {}
+        self._shown: list[Total] = []  # totals that a member may still lack, after a decision
         self.endpoint.on_membership = self._heard
-        self.endpoint.greeting = self.agreement.greeting
+        self.endpoint.on_total = self._take_total
+        self.endpoint.greeting = self._greeting
 
     def all_signed(self, book: SignatureBook) -> None:
         """Wait, for as long as it takes, until every member's signature of the contract is here;
@@ -128,6 +147,7 @@ class Session:
     def run(self, peer: Peer, anew: str, policy: PolicyFile | None) -> None:
         """All rounds. anew: why this state may only join a view that the others have agreed on
         without it."""
+        self._peer = peer
         self.endpoint.ready()
         self.endpoint.start()
         self.exchange.resend()
@@ -152,6 +172,8 @@ class Session:
         """Wait until all remaining members have stopped, then go on together; who stays silent for
         too long is left out too."""
         agreement, watchdog = self.agreement, self.watchdog
+        if not self._closing:
+            peer.give_up()
         agreement.freeze(self._stopped_in(peer))
         begin = said = time.monotonic()
         pending = agreement.pending
@@ -169,16 +191,17 @@ class Session:
                 watchdog.require_present(agreement.silent())
                 agreement.propose(agreement.without(agreement.silent()))
             time.sleep(0.1)
-        view, absent, next_round = found
-        if self._closing and next_round > peer.total:
+        if self._closing and found.next_round > peer.total:
             raise EvaluationEnded(
-                f"{', '.join(sorted(absent))} left the run after a member had released its counts, "
+                f"{', '.join(sorted(found.absent))} left the run after a member had released its counts, "
                 "and a second release would cost the held-out records as much again"
             )
+        self._hand_over(peer, found)
         # First the checkpoint, then the note:
         # after a crash in between the same decision is simply enacted again.
-        peer.regroup(absent, view, next_round)
-        agreement.enact(view, absent)
+        made_in = None if found.map is None else agreement.absent_in(found.map.view)
+        peer.regroup(found, made_in)
+        agreement.enact(found.view, found.absent, found.losses)
         watchdog.forget()
 
     @property
@@ -190,6 +213,53 @@ class Session:
         nothing yet: if nobody has, the others make the one round without who has left."""
         released = any(round > peer.round for (_, round, _), _ in self.state.charges())
         return peer.round + (released or not self._closing)
+
+    def _hand_over(self, peer: Peer, decision: Decision) -> None:
+        """Wait for the totals that this member lacks, and show the neighbours those that it has."""
+        begin = time.monotonic()
+        while missing := peer.needs(decision):
+            for claim in missing:
+                if claim.digest in self._handed:
+                    self.exchange.keep_total(self._handed[claim.digest])
+            self._stop.check()
+            if time.monotonic() - begin > self.watchdog.limit:
+                raise NetworkError(
+                    f"The total of round {missing[0].round}, which {missing[0].member} has signed, "
+                    f"was not handed over within {self.watchdog.limit:g} s by those who say that "
+                    "they hold it. Everything is saved: start the node again."
+                )
+            time.sleep(0.05)
+        claims = [claim for claim in (decision.map, decision.last) if claim is not None]
+        held = [self.exchange.total(claim) for claim in claims]
+        self._shown = [total for total in held if total is not None] if decision.lacking else []
+        for total in self._shown:
+            self.endpoint.tell(total)
+
+    def _greeting(self, view: int) -> list[Membership | Total]:
+        return [
+            *self.agreement.greeting(view),
+            *(self._shown if view < self.agreement.view else []),
+        ]
+
+    def _take_total(self, frame: Total) -> bool:
+        """A neighbour hands over a total; it is used only if the members have agreed on it."""
+        if digest(frame) != frame.claim.digest or self._is_roots(frame.claim) is False:
+            raise BadFrame("a total that no root has signed.")
+        fresh = frame.claim.digest not in self._handed
+        if len(self._handed) >= MOST_HANDED and fresh:
+            self._handed.pop(next(iter(self._handed)))
+        self._handed[frame.claim.digest] = frame
+        return fresh
+
+    def _is_roots(self, claim: Claim) -> bool | None:
+        """Whether the root of its view's tree has signed a total; None if the view is unknown."""
+        absent = self.agreement.absent_in(claim.view)
+        if absent is None:
+            return None
+        topology = topology_of(self.contract, absent)
+        root = str(topology.labels[spanning_tree(topology).root])
+        placed = claim.key[1:] in self._from_root and claim.member == root
+        return placed and self.witness.holds(claim)
 
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
@@ -206,16 +276,20 @@ class Session:
         all members hold the same one: all sign it, and who has signed another one is caught.
         """
         end, said = time.monotonic() + seconds, 0.0
-        view, witness = self.exchange.view, self.witness
-        if model is not None:
-            witness.sign_model(view, model)
+        witness, signed_in = self.witness, -1
         while True:
             self.watchdog.amend()
-            gone = self.exchange.absent | self.watchdog.left
-            links = [k for k in self.endpoint.links.values() if k.peer not in gone]
-            others = set(self.contract.names) - gone
             if self._closing and self.agreement.phase is Phase.STOPPING:
                 self.agreement.freeze(self.contract.rounds)  # the others must know of the release
+            # Members who have not finished may have lost one: all agree, also those who have
+            elif not self._closing and self.agreement.phase in (Phase.STOPPING, Phase.VOTING):
+                self._agree(self._peer)
+            view, absent = self.exchange.view, self.exchange.absent | self.watchdog.left
+            links = [k for k in self.endpoint.links.values() if k.peer not in absent]
+            others = set(self.contract.names) - absent
+            if model is not None and view != signed_in:
+                witness.sign_model(view, model)
+                signed_in = view
             heard, signed = witness.news(), witness.models(view)
             # The last digests go round while the members take leave of each other
             if heard or time.monotonic() - said > LOOK_AROUND:
@@ -253,8 +327,8 @@ class Session:
                 f"{', '.join(most)}, who hold the same one, from the same signed totals. Do not "
                 "use it: the program, a library or the memory here is faulty, or all of them lie."
             )
-        for digest, members in alike.items():
-            for member in members if digest != mine.digest else ():
+        for model, members in alike.items():
+            for member in members if model != mine.digest else ():
                 self.witness.differ(mine, signed[member])
 
     def stop(self) -> None:

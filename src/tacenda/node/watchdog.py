@@ -133,7 +133,7 @@ class Watchdog:
         absent = [
             p for p in missing if self._silent(p, now) or now - self._away.get(p, now) > self.limit
         ]
-        if absent and self._goes_on:
+        if absent and self._may_leave_out(frozenset(absent)):
             self.forget()
             self.agreement.propose(self.agreement.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
@@ -195,12 +195,17 @@ class Watchdog:
             raise Frozen("A member has left.")
 
     def require_present(self, silent: frozenset[str]) -> None:
-        """Where the contract says `stop`, nobody is left out for being away."""
-        if silent and not self._goes_on:
+        """Where the contract says `stop`, or all losses are used, nobody is left out for being
+        away."""
+        if silent and not self._may_leave_out(silent):
             links = self._endpoint.links
             raise PeerAbsent(
                 sorted(silent), self.limit, [links[name].reason for name in silent if name in links]
             )
+
+    def _may_leave_out(self, absent: frozenset[str]) -> bool:
+        agreement = self.agreement
+        return self._goes_on and agreement.can_lose(agreement.without(absent))
 
     def forget(self) -> None:
         """The members have agreed anew: who was away before has its time again."""
@@ -211,7 +216,7 @@ class Watchdog:
         """A member that its own signatures convict counts as absent at once,
         whoever's neighbour it is."""
         caught = dict(self.witness.caught)
-        if caught and not self._goes_on:
+        if caught and not self._may_leave_out(frozenset(caught)):
             raise MemberCaught(list(caught.values()))
         news = frozenset(caught) - (self.agreement.absent if self._goes_on else frozenset())
         if news and self.agreement.phase is Phase.TAKING_PART:

@@ -114,6 +114,9 @@ class Block:
         self._calls[0] += count
         return first
 
+    def skip(self, places: int) -> None:
+        self._places(places)
+
     @property
     def noise_multiplier(self) -> Array:
         """(b, 1) z of a Gaussian release in this round; 0 without privacy."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -208,11 +208,12 @@ def releases_by_round(spec: RunSpec) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The noise plan of all n nodes, and the charges it will make;
-    claimed and why: of noise as published."""
+    """The noise plan of all n nodes, and the charges it will make; spare: those of releases that
+    are made again after a loss; claimed and why: of noise as published."""
 
     plan: NoisePlan
     reserved: Charges
+    spare: Charges = field(default_factory=Charges)
     claimed: tuple[float, float] | None = None
     why: str | None = None
 
@@ -235,6 +236,7 @@ def calibrate(spec: RunSpec) -> Calibration:
     weights = weights_of_nodes(spec.weights, first)
     sites = rehearse(spec, first)
     masked = _check_masked(algorithm, sites)
+    spare = _spare_sites(spec, sites, ScaledPlan(np.ones(len(first)), weights, shares[first]))
     if not isinstance(privacy.spread, str) and any(
         site.relative_std is not None for site, _ in sites
     ):
@@ -251,7 +253,9 @@ def calibrate(spec: RunSpec) -> Calibration:
         scale = (
             _given_scale(privacy, sites, len(first))
             if privacy.noise
-            else _solved_scale(privacy, sites, target[first], plan, facts.members_per_person)
+            else _solved_scale(
+                privacy, [*sites, *spare], target[first], plan, facts.members_per_person
+            )
         )
         if ratio is not None:
             scale = np.full(len(first), scale.max())  # both ends of an edge draw alike
@@ -263,7 +267,30 @@ def calibrate(spec: RunSpec) -> Calibration:
             most = sizes if facts.true_sizes else 2 * sizes
             plan = replace(plan, grid=grid, reach=masked_reach(sites, spec.rounds, most))
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
-    return Calibration(plan.rows(kind), charges.rows(kind), claimed, why)
+    again = Charges((price(plan, site)[0], count) for site, count in spare)
+    return Calibration(plan.rows(kind), charges.rows(kind), again.rows(kind), claimed, why)
+
+
+def _spare_sites(spec: RunSpec, sites: Sites, unit: ScaledPlan) -> Sites:
+    """Releases that are reserved beside those of the rounds: for each loss as many as any round
+    makes, each at the price of the dearest one.
+
+    A round that begins with a release from which all others follow is never given up with both:
+    before that release is known, none of the others can be made. unit: a plan with scale 1.
+    """
+    if not spec.losses or not sites:
+        return []
+    made = list(releases_by_round(spec))
+    if spec.algorithm.learns:
+        made[0] = max(1, made[0] - 1)
+    priced = [price(unit, site)[0] for site, _ in sites]
+    for charge, (site, _) in zip(priced, sites, strict=True):
+        if all(other.covered_by(charge) for other in priced):
+            return [(site, spec.losses * max(made))]
+    raise UnsupportedError(
+        f"absence.losses: the releases of {spec.algorithm.title} are of different kinds, and none "
+        "is the dearest; leave losses at 0."
+    )
 
 
 def kinds_of(traits: Sequence[Array]) -> tuple[Array, Array]:

@@ -50,8 +50,35 @@ class Host:
         self._weight = 0.0
         self._several = several
 
+    def replay(self, turn: int, gate: Gate, neighbours: Neighbours) -> None:
+        """Make a round from totals that others have handed over: nothing is released or sent."""
+        here, self.block = self.block, self._block(gate, neighbours, self._plan)
+        try:
+            self.step(turn)
+        finally:
+            self.block = here
+
+    def learn(
+        self,
+        spec: RunSpec,
+        positions: Array,
+        gate: Gate,
+        neighbours: Neighbours,
+        plan: NoisePlan | None,
+    ) -> None:
+        """Learn from a handed total what round 1 of that run began with (`Algorithm.learns`)."""
+        own = self.spec, self._positions, self._plan
+        self.spec, self._positions = spec, positions
+        try:
+            block = self._block(gate, neighbours, plan)
+            block.start(1)
+            self.state = spec.algorithm.at_nodes(positions).learn(self.state, block)
+        finally:
+            self.spec, self._positions, self._plan = own
+
     def _block(self, gate: Gate, neighbours: Neighbours, plan: NoisePlan | None) -> Block:
         graph, at = self.spec.topology, self._positions
+        self._plan = plan
         return Block(
             self._queries,
             gate,
@@ -84,6 +111,17 @@ class Host:
         if restart:
             self.state = self._algorithm.restart(self.state, self.block)
 
+    def forget_average(self) -> None:
+        """Begin the average of the models anew: after a change of the members all have the same
+        one again."""
+        if self._sum is not None:
+            self._sum, self._weight = np.zeros_like(self._sum), 0.0
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the state holds what round 1 begins with (`Algorithm.learns`)."""
+        return self._algorithm.learns and self._algorithm.has_learned(self.state)
+
     def steps(self, first: int, last: int) -> int:
         """Rounds from `first` on, up to `last` at the most: how far it came."""
         if self._several is None:
@@ -104,6 +142,8 @@ class Host:
         """
         algorithm = self._algorithm
         self.block.start(turn)
+        # What all rounds build on is kept also if the rest of the round fails
+        self.state = algorithm.learn(self.state, self.block)
         self.state = algorithm.step(self.state if keeps else self._given_up(), self.block)
         if self._sum is not None:
             from tacenda.runtime import kernels  # here: it loads the compiler

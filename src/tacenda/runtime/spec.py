@@ -59,6 +59,8 @@ class RunSpec:
     mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"; or edges that
                    vary from round to round (`graph.varying`)
     row_type       the float type of models and messages
+    losses         how many times a round may be made again, because a member was lost in it; all
+                   of them are paid for beforehand
     """
 
     algorithm: Algorithm
@@ -70,6 +72,7 @@ class RunSpec:
     finish_mixing: Finish = 0
     mixing: str | Varying = "metropolis"
     row_type: Any = np.float64
+    losses: int = 0
 
     def checked(self) -> RunSpec:
         """This run with its defaults filled in; an error where its parts do not go together."""

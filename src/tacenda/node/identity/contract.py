@@ -110,10 +110,21 @@ class PrivacyTerms(_Part):
 
 
 class AbsenceTerms(_Part):
-    """What happens when a member stays away for longer than limit_seconds."""
+    """What happens when a member stays away for longer than limit_seconds.
+
+    losses: how many times a round may be made again because a member was lost in it. All of them
+    are paid for beforehand, with a little more noise in every release. None: one under `continue`,
+    none under `stop`.
+    """
 
     policy: Literal["stop", "continue"] = "stop"
     limit_seconds: Positive = 3600.0
+    losses: Annotated[int, Field(ge=0, le=1000)] | None = None
+
+    @property
+    def reserved_losses(self) -> int:
+        """How many losses are paid for."""
+        return int(self.policy == "continue") if self.losses is None else self.losses
 
 
 class AlgorithmTerms(BaseModel):

@@ -8,10 +8,15 @@ news goes round; every member that hears it stops too and adds its own vote. Onc
 signatures of *all* remaining members under the same set of absent ones, the decision is made, and
 it is the same for everybody:
 
-    new view = the one voted on;   next round = 1 + the latest round in which anybody stopped;
-                                   duals are zero, w is kept
+    new view = the one voted on;   duals are zero, w is kept
+    next round = the latest one in which anybody stopped, made again with other noise, as long as
+                 the contract has a loss reserved (`absence.losses`); else, and where somebody
+                 returns, the one after it; 1 where a map is needed that nobody holds
 
-so no noise of an abandoned round is used again, and what it cost stays charged. More than half of
+so no noise of an abandoned round is used again, and what it cost stays charged. A vote also names,
+with the root's signature, the total from which the public map follows and the latest total: who
+lacks one is handed it before it goes on, and any other map is void. After `losses` losses nobody
+can be left out any more, and the run waits as under `stop`. More than half of
 the contract's members must remain, so two parts of a broken network cannot both go on. A member
 that comes back is taken in by the same agreement. Since a member signs once per view, every honest
 one that a decision counts as present has agreed to that very set, and draws the noise of its edges
@@ -43,7 +48,7 @@ import threading
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from tacenda.errors import InputError, NetworkError, UnsupportedError
 from tacenda.node.membership.votes import Votes
@@ -69,6 +74,18 @@ class Frozen(NetworkError):
     """The round is given up, because the members are about to agree on who takes part."""
 
 
+class Decision(NamedTuple):
+    """What all who remain have signed. map, last: the totals that all of them must hold."""
+
+    view: int
+    absent: frozenset[str]
+    next_round: int
+    losses: int = 0
+    map: wire.Claim | None = None
+    last: wire.Claim | None = None
+    lacking: bool = False  # whether somebody lacks one of them
+
+
 class Agreement:
     """One member's view of who takes part. Frames come from the network thread, questions from the
     algorithm's.
@@ -89,6 +106,12 @@ class Agreement:
         self._mutex = threading.RLock()
         noted = state.noted(NOTE) or {"view": 0, "absent": [], "pending": None}
         self.view, self.absent = int(noted["view"]), frozenset(noted["absent"])
+        self.losses = int(noted.get("losses", 0))
+        self._views = [int(view) for view in noted.get("views", [])]  # that were enacted here
+        self._most_losses = plan.contract.absence.reserved_losses
+        self._learns = plan.spec.algorithm.learns
+        # What this member holds when it stops: (the map's total, the latest total)
+        self.holds: Callable[[], tuple[wire.Claim | None, wire.Claim | None]] = lambda: (None, None)
         self.pending: tuple[int, frozenset[str]] | None = (
             None  # (view, absent) of the agreement under way
         )
@@ -101,6 +124,22 @@ class Agreement:
         if noted["pending"] is not None:
             self.pending = (int(noted["pending"]["view"]), frozenset(noted["pending"]["absent"]))
             self._stopped_in = noted["pending"].get("stopped_in")
+
+    def absent_in(self, view: int) -> frozenset[str] | None:
+        """Who is absent in a view, if that is known here."""
+        with self._mutex:
+            return frozenset() if view == 0 else self._votes.decided(view)
+
+    def judge_totals(self, backed: Callable[[wire.Claim], bool | None]) -> None:
+        """How a total in a vote is judged: signed by its root, or not; None where the root is not
+        known."""
+        self._votes.backed = backed
+
+    def can_lose(self, absent: frozenset[str]) -> bool:
+        """Whether these members can be left out: the contract pays for so many losses, and who has
+        left by an amendment is always left out."""
+        with self._mutex:
+            return not absent - self.absent - self.left or self.losses < self._most_losses
 
     def check(self) -> None:
         """Raise ConflictingVotes once a member was caught with two votes:
@@ -123,6 +162,12 @@ class Agreement:
         """Ask all to agree on this set of absent members; refused where too few, or no connected
         graph, would remain."""
         check_remaining(self._plan, self._me, absent, self.left)
+        if not self.can_lose(absent):
+            raise NetworkError(
+                f"{', '.join(sorted(absent - self.absent))} stayed away, and the contract pays for "
+                f"{self._most_losses} losses (absence.losses), which are used. Everything is "
+                "saved: start the node again when they are back, or sign an amendment without them."
+            )
         with self._mutex:
             if self.pending is not None and self.pending[1] == absent:
                 return
@@ -184,8 +229,12 @@ class Agreement:
             if self.pending is not None and not self._can_sign(*self.pending):
                 self._adopt(*self.pending)
             elif self.pending is not None:
-                self._votes.cast(*self.pending, self._stopped_in)
+                self._cast(*self.pending, self._stopped_in)
         self.announce()
+
+    def _cast(self, view: int, absent: frozenset[str], round: int) -> None:
+        stand = wire.Stand(*self.holds(), self.losses, bool(absent - self.absent))
+        self._votes.cast(view, absent, round, stand)
 
     def announce(self) -> None:
         """Say (again) what is known of the agreement under way."""
@@ -198,10 +247,12 @@ class Agreement:
         with self._mutex:
             if self._votes.conflict is not None:
                 return self._votes.proof
-            decided = (self.view, self.absent) if view < self.view else None
-            subject = self.pending or decided
-            frame = None if subject is None else self._frame(*subject)
-            return [] if frame is None else [frame]
+            # First the views that it has missed, which say whose totals count
+            subjects = [(v, self._votes.decided(v)) for v in self._views if v > view]
+            if self.pending is not None:
+                subjects.append(self.pending)
+            frames = [self._frame(v, absent) for v, absent in subjects if absent is not None]
+            return [frame for frame in frames if frame is not None]
 
     def returned(self, present: set[str]) -> None:
         """Absent members who are there again are taken in, a few times at most."""
@@ -211,7 +262,9 @@ class Agreement:
                 for name in (present & self.absent) - self.left
                 if self._returns.get(name, 0) < MOST_RETURNS
             }
-            if self.pending is None and back:
+            # A first round that is made again costs a loss: who returns waits for its map
+            waits = self._learns and self.holds()[0] is None
+            if self.pending is None and back and not waits:
                 for name in back:
                     self._returns[name] = self._returns.get(name, 0) + 1
                 self._adopt(self.view + 1, self.absent - back)
@@ -227,9 +280,9 @@ class Agreement:
         with self._mutex:
             return more | (self.pending[1] if self.pending is not None else self.absent)
 
-    def decided(self) -> tuple[int, frozenset[str], int] | None:
-        """(view, absent, next round) once all remaining members have signed that they stopped, for
-        this very set."""
+    def decided(self) -> Decision | None:
+        """The decision, once all remaining members have signed that they stopped, for this very
+        set."""
         with self._mutex:
             self.check()
             if self.pending is None:
@@ -241,11 +294,36 @@ class Agreement:
             # From here on this member goes on: a vote for a later view must wait until it has
             # stopped again, and say where.
             self._stopped_in = None
-            return view, absent, max(vote.round for vote in votes.values()) + 1
+            return self._decision(view, absent, list(votes.values()))
 
-    def enact(self, view: int, absent: frozenset[str]) -> None:
+    def _decision(
+        self, view: int, absent: frozenset[str], votes: list[wire.SignedStop]
+    ) -> Decision:
+        stands, latest = [vote.stand for vote in votes], max(vote.round for vote in votes)
+        again = any(stand.again for stand in stands)
+        losses = max(stand.losses for stand in stands) + again
+        next_round = latest if again and losses <= self._most_losses else latest + 1
+        maps = [stand.map for stand in stands if stand.map is not None]
+        last = max(
+            (s.last for s in stands if s.last is not None), key=lambda c: c.key, default=None
+        )
+        found = maps[0] if maps else None
+        if len({claim.digest for claim in maps}) > 1:
+            raise NetworkError(
+                "The root has signed two totals from which two public maps follow, and members "
+                "hold different ones. Everything is saved, and what was spent stays charged: "
+                f"begin again under a new contract without {maps[0].member}."
+            )
+        if self._learns and found is None:
+            next_round = 1
+        lacking = any(stand.map != found or stand.last != last for stand in stands)
+        return Decision(view, absent, next_round, losses, found, last, lacking)
+
+    def enact(self, view: int, absent: frozenset[str], losses: int = 0) -> None:
         """The decision holds from now on."""
         with self._mutex:
+            self.losses = max(self.losses, losses)
+            self._views = [*self._views[-MOST_PROPOSALS:], view]
             self._log.warning(
                 "membership changed", view=view, absent=", ".join(sorted(absent)) or "nobody"
             )
@@ -273,6 +351,8 @@ class Agreement:
         self._heard[peer] = self._heard.get(peer, 0) + 1
         if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")
+        if not self.can_lose(absent):
+            return  # as under `stop`: this member waits
         try:
             check_remaining(self._plan, self._me, absent, self.left)
         except NetworkError:
@@ -288,7 +368,7 @@ class Agreement:
         )
         self._note()
         if self._stopped_in is not None:
-            self._votes.cast(view, absent, self._stopped_in)
+            self._cast(view, absent, self._stopped_in)
         self.announce()
 
     def _can_sign(self, view: int, absent: frozenset[str]) -> bool:
@@ -308,7 +388,14 @@ class Agreement:
                 "stopped_in": self._stopped_in,
             }
         self._state.note(
-            NOTE, {"view": self.view, "absent": sorted(self.absent), "pending": pending}
+            NOTE,
+            {
+                "view": self.view,
+                "absent": sorted(self.absent),
+                "pending": pending,
+                "losses": self.losses,
+                "views": self._views,
+            },
         )
 
 

@@ -2,7 +2,8 @@
 
 A member that has stopped signs, with the Ed25519 key of the contract,
 
-    (run, member, view, sorted absent members, the round in which it stopped)
+    (run, member, view, sorted absent members, the round in which it stopped, the digests of the
+     totals that it holds, the losses so far)
 
 and signs one such statement per view, ever: the vote is durable before it is sent, and after kill
 -9 the same one is sent again. Votes are passed on as they are. A decision needs the votes of all
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tacenda.errors import PrivacyError
 from tacenda.formats.files import write_json
@@ -34,22 +36,40 @@ class ConflictingVotes(PrivacyError):
 
 @dataclass(frozen=True)
 class Vote:
-    """absent: in the order of the alphabet. round: where the member stopped. signature: base64."""
+    """absent: in the order of the alphabet. round: where the member stopped. signature: base64.
+    held: its `wire.Stand`, as hexadecimal bytes."""
 
     absent: list[str]
     round: int
     signature: str
+    held: str = ""
+
+    @property
+    def stand(self) -> wire.Stand:
+        return wire.stored_stand(bytes.fromhex(self.held)) if self.held else wire.Stand()
 
     def says(self, other: Vote) -> bool:
         """Whether both state the same; signatures of one statement may differ."""
-        return (self.absent, self.round) == (other.absent, other.round)
+        same = (self.absent, self.round) == (other.absent, other.round)
+        return same and stand_text(self.stand) == stand_text(other.stand)
+
+
+def stand_text(stand: wire.Stand) -> dict[str, Any]:
+    """What a vote says of what its member holds."""
+    return {
+        "map": "none" if stand.map is None else stand.map.digest.hex(),
+        "last": "none" if stand.last is None else stand.last.digest.hex(),
+        "losses": stand.losses,
+        "again": stand.again,
+    }
 
 
 def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
     """What member `name` signs;
     the first line keeps it apart from the other texts that this key signs."""
     values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
-    return b"tacenda membership v1\n" + canonical_json(values).encode()
+    values |= stand_text(vote.stand)
+    return b"tacenda membership v2\n" + canonical_json(values).encode()
 
 
 class Votes:
@@ -61,16 +81,21 @@ class Votes:
         self._contract, self._me, self._state, self._sign = contract, name, state, sign
         self._run = contract.run_id()
         self._known: dict[tuple[int, str], Vote | None] = {}
+        # Whether a total was signed by the root of its view's tree; None where that is not known
+        self.backed: Callable[[wire.Claim], bool | None] = lambda claim: None
         self.proof: list[wire.Membership] = []
         self.conflict: ConflictingVotes | None = None
         noted = state.noted(CONFLICT)
         if noted is not None:
             self._accuse(noted["view"], noted["member"], [Vote(**vote) for vote in noted["votes"]])
 
-    def cast(self, view: int, absent: frozenset[str], round: int) -> None:
+    def cast(
+        self, view: int, absent: frozenset[str], round: int, stand: wire.Stand | None = None
+    ) -> None:
         """Sign this member's vote; what it has signed for the view before stands."""
         if self.find(view, self._me) is None:
-            vote = Vote(sorted(absent), round, "")
+            held = "" if stand is None else wire.encode_stand(stand).hex()
+            vote = Vote(sorted(absent), round, "", held)
             self._keep(
                 view,
                 {self._me: replace(vote, signature=self._sign(self._text(view, self._me, vote)))},
@@ -86,11 +111,21 @@ class Votes:
         fresh: dict[str, Vote] = {}
         caught: tuple[str, list[Vote]] | None = None
         for name, stop in votes.items():
-            vote, known = Vote(sorted(absent), stop.round, stop.signature), self.find(view, name)
+            held = wire.encode_stand(stop.stand).hex()
+            vote, known = (
+                Vote(sorted(absent), stop.round, stop.signature, held),
+                self.find(view, name),
+            )
             if known is not None and known.says(vote):
                 continue
             if not self._holds(view, name, vote):
                 raise wire.BadFrame(f"a vote with a signature that is not {name}'s.")
+            totals = [total for total in (stop.stand.map, stop.stand.last) if total is not None]
+            backed = [self.backed(total) for total in totals]
+            if False in backed:
+                raise wire.BadFrame(f"a vote of {name} with a total that no root has signed.")
+            if None in backed:
+                continue  # of a view that was not shown yet: it comes again
             if known is None:
                 fresh[name] = vote
             else:
@@ -106,10 +141,20 @@ class Votes:
         found = {name: self.find(view, name) for name in self._contract.names}
         wanted = sorted(absent)
         return {
-            name: wire.SignedStop(vote.round, vote.signature)
+            name: wire.SignedStop(vote.round, vote.signature, vote.stand)
             for name, vote in found.items()
             if vote is not None and vote.absent == wanted
         }
+
+    def decided(self, view: int) -> frozenset[str] | None:
+        """Who is absent in a view, once all others have signed it."""
+        found = {name: self.find(view, name) for name in self._contract.names}
+        for absent in {tuple(vote.absent) for vote in found.values() if vote is not None}:
+            present = set(found) - set(absent)
+            votes = [found[name] for name in present]
+            if all(vote is not None and vote.absent == list(absent) for vote in votes):
+                return frozenset(absent)
+        return None
 
     def find(self, view: int, name: str) -> Vote | None:
         """The one vote of this member in this view, if it is known here."""
@@ -147,7 +192,7 @@ class Votes:
         path = self._state.folder / f"evidence-{name}-view-{view}.json"
         self.conflict = ConflictingVotes(self._sentence(view, name, votes, path))
         self.proof = [
-            wire.Membership(view, v.absent, {name: wire.SignedStop(v.round, v.signature)})
+            wire.Membership(view, v.absent, {name: wire.SignedStop(v.round, v.signature, v.stand)})
             for v in votes
         ]
         self._state.note(

@@ -231,12 +231,26 @@ class Proof(_Frame, frozen=True, tag="proof"):
     second: Claim
 
 
+class Stand(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a member that has stopped holds, with the root's signatures.
+
+    map: the total from which the public map follows; last: the latest total. losses: how many the
+    members have had so far; again: that this is one more, so that the round is made again.
+    """
+
+    map: Claim | None = None
+    last: Claim | None = None
+    losses: Count = 0
+    again: bool = False
+
+
 class SignedStop(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The round in which a member stopped,
+    """The round in which a member stopped, what it holds,
     and its Ed25519 signature (base64) of the whole vote (`votes.statement`)."""
 
     round: Count
     signature: Signature
+    stand: Stand = Stand()
 
 
 class Membership(_Frame, frozen=True, tag="membership"):
@@ -276,6 +290,16 @@ def decode(data: bytes, limit: int) -> Frame:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise BadFrame(f"bytes that are not a frame ({type(wrong).__name__}).") from None
     return frame
+
+
+def encode_stand(stand: Stand) -> bytes:
+    """A stand as bytes, for the state folder."""
+    return _encoder.encode(stand)
+
+
+def stored_stand(data: bytes) -> Stand:
+    """A stand from this node's own state folder."""
+    return msgspec.msgpack.decode(data, type=Stand)
 
 
 def protocol_of(data: bytes) -> int | None:

@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -85,7 +85,8 @@ class Endpoint:
         self._ready = threading.Event()
         self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, wire.Membership], None] = lambda peer, frame: None
-        self.greeting: Callable[[int], list[wire.Membership]] = lambda view: []
+        self.on_total: Callable[[wire.Total], bool] = lambda frame: False
+        self.greeting: Callable[[int], Sequence[wire.Frame]] = lambda view: []
         me, contract = handshake.identity.name, handshake.contract
         self.links = {
             peer: Link(
@@ -96,6 +97,7 @@ class Endpoint:
                 log,
                 lambda p, f: self.on_membership(p, f),
                 lambda e: self.greeting(e),
+                lambda f: self.on_total(f),
                 handshake.book,
                 self._share,
             )

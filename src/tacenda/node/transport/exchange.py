@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from msgspec import msgpack
+
 from tacenda._types import Array
 from tacenda.errors import NetworkError, StateError
 from tacenda.node.causes import FROZEN, Cause
@@ -22,6 +24,8 @@ SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
 # A checkpoint follows the one before after so many rounds, or so many seconds of them: this is what
 # a node that was killed has to compute again
 MOST_ROUNDS, MOST_SECONDS = 8, 10.0
+MOST_TOTALS = 16  # of the last rounds, that are kept for members who may lack them
+MAP, TOTALS = "map total", "last totals"  # names in the state
 
 
 class PeerAbsent(NetworkError):
@@ -80,6 +84,11 @@ class Exchange:
         self._witness = endpoint.handshake.witness
         self._root: dict[Key, str] = {}  # of the rows of this round that its root has made
         self._totals: dict[Key, wire.Claim] = {}  # the root's signatures on them
+        self.map_place: Tag | None = None  # where the total comes from which the map follows
+        stored = [msgpack.decode(raw, type=list[bytes]) for raw in [state.get(TOTALS)] if raw]
+        self.held = [wire.stored_total(raw) for some in stored for raw in some]
+        kept = state.get(MAP)
+        self.map_total = None if kept is None else wire.stored_total(kept)
         self.view, self.absent = 0, frozenset[str]()
         self.waited = self.written = 0.0
 
@@ -109,6 +118,33 @@ class Exchange:
     def drop(self) -> None:
         """Forget charges of a round that was given up before anything of it became durable."""
         self._charges = []
+
+    def give_up(self) -> None:
+        """The round is not finished in this view: its totals are made durable, in case others lack
+        them, and so is the round before."""
+        self.drop()
+        self._state.put({TOTALS: msgpack.encode([wire.encode(total) for total in self.held])})
+        self.flush()
+
+    def holds(self) -> tuple[wire.Claim | None, wire.Claim | None]:
+        """The root's signatures on the total that the map follows from, and on the latest one."""
+        mine = [total.claim for total in self.held]
+        last = max(mine, key=lambda claim: claim.key, default=None)
+        return (None if self.map_total is None else self.map_total.claim), last
+
+    def total(self, claim: wire.Claim) -> wire.Total | None:
+        """The total with this digest, if it is held here."""
+        known = [*self.held, *([] if self.map_total is None else [self.map_total])]
+        return next((total for total in known if total.claim.digest == claim.digest), None)
+
+    def keep_total(self, total: wire.Total) -> None:
+        """Keep a row that the root has signed."""
+        claim = total.claim
+        if claim.key not in {known.claim.key for known in self.held}:
+            self.held = [*self.held, total][-MOST_TOTALS:]
+        if (claim.round, claim.call) == self.map_place and self.map_total is None:
+            self.map_total = total
+            self._state.put({MAP: wire.encode(total)})
 
     def from_root(self, tag: Tag, root: str) -> None:
         """The rows under this tag are the root's, and come with its signature."""
@@ -175,12 +211,16 @@ class Exchange:
             self._check([])  # goes on without a member that was caught, or stops
             raise MemberCaught([self._witness.caught[giver]])
         self._totals[key] = claim
+        self.keep_total(wire.Total(claim, arrived.dtype, arrived.shape, arrived.data))
 
     def _send(self, key: Key, row: Array, peers: list[str]) -> None:
         frame = wire.replaced(wire.rows_frame(*key, row), total=self._totals.get(key))
         raw = wire.encode(frame)
         self._commit([(key, peer, raw) for peer in peers])
         signed = self._witness.signed(frame)
+        if self._root.get(key) == self._endpoint.handshake.identity.name:
+            claim = self._witness.claim_of(signed)
+            self.keep_total(wire.Total(claim, frame.dtype, frame.shape, frame.data))
         leaving = wire.encode(signed)
         self._endpoint.post([(key, peer, leaving) for peer in peers])
         self._tell_digests(signed, peers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,8 @@ class Link:
     frame_limit: int
     log: Any
     on_membership: Callable[[str, wire.Membership], None]
-    greeting: Callable[[int], list[wire.Membership]]
+    greeting: Callable[[int], Sequence[wire.Frame]]
+    on_total: Callable[[wire.Total], bool] = lambda frame: False
     book: SignatureBook | None = None
     on_signatures: Callable[[str], None] = lambda contract: None
     connected: bool = False
@@ -280,6 +281,8 @@ class Link:
             return False
         if isinstance(frame, wire.Proof):
             return self.witness.proof(frame)
+        if isinstance(frame, wire.Total):
+            return self.on_total(frame)
         raise wire.BadFrame(
             f"a frame of kind {type(frame).__name__} in the middle of a conversation."
         )

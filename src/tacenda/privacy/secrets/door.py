@@ -181,6 +181,11 @@ class Door:
         masks = source.masks(self.shared.edges, turn, call, value.shape[1])
         return core.view(np.uint64) + own.view(np.uint64) + masks, unit
 
+    @staticmethod
+    def public_unit(value: Bounded) -> float:
+        """The public size of one step of a value for `release_masked`."""
+        return _common_unit(*open_parts(value))
+
     def _check_fine(self, scale: Array) -> None:
         """Refuse a grid on which the noise would not be what it is charged as; of public numbers
         only."""
