@@ -22,10 +22,9 @@ class _Quiet:
 class Five:
     """A ring m0..m4 whose keys are all in the test's hands: it can speak for everybody."""
 
-    def __init__(self, folder: Path) -> None:
-        contract = small_contract(
-            5, rounds=50, absence={"policy": "continue", "limit_seconds": 1.0}
-        )
+    def __init__(self, folder: Path, **terms: Any) -> None:
+        absence = {"policy": "continue", "limit_seconds": 1.0, **terms.pop("absence", {})}
+        contract = small_contract(5, rounds=50, absence=absence, **terms)
         signed, self.people = signed_contract(contract, folder / "keys")
         self.plan: RunPlan = make_plan(signed)
         self._states: list[NodeState] = []
@@ -42,24 +41,38 @@ class Five:
             self.people[name].sign_text,
         )
 
-    def frame(self, view: int, absent: list[str], rounds: dict[str, int]) -> wire.Membership:
+    def frame(
+        self, view: int, absent: list[str], rounds: dict[str, int], stand: wire.Stand | None = None
+    ) -> wire.Membership:
         """Votes as these members would sign them."""
         votes = {
-            name: self.signed_stop(self.people[name], view, absent, round)
+            name: self.signed_stop(self.people[name], view, absent, round, stand=stand)
             for name, round in rounds.items()
         }
         return wire.Membership(view, absent, votes)
 
     def signed_stop(
-        self, who: Identity, view: int, absent: list[str], round: int, name: str = ""
+        self,
+        who: Identity,
+        view: int,
+        absent: list[str],
+        round: int,
+        name: str = "",
+        stand: wire.Stand | None = None,
     ) -> wire.SignedStop:
-        text = statement(
-            self.plan.contract.run_id(), view, name or who.name, Vote(sorted(absent), round, "")
-        )
-        return wire.SignedStop(round, who.sign_text(text))
+        held = wire.Stand() if stand is None else stand
+        vote = Vote(sorted(absent), round, "", wire.encode_stand(held).hex())
+        text = statement(self.plan.contract.run_id(), view, name or who.name, vote)
+        return wire.SignedStop(round, who.sign_text(text), held)
 
     def close(self) -> None:
         """End all nodes of a test, as a kill would: what is not durable is gone."""
         for state in self._states:
             state.close()
         self._states.clear()
+
+
+def decided(agreement: Agreement) -> tuple[int, frozenset[str], int] | None:
+    """(view, absent, next round) of what the members have decided."""
+    found = agreement.decided()
+    return None if found is None else found[:3]

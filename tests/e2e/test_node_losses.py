@@ -4,6 +4,7 @@ with one map and one model, and nobody spends more than was reserved."""
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 from node_stage import Crowd, live, small_contract
+from tacenda.node.commands import main
+from tacenda.node.membership.amendments import amendment_path
 from tacenda.node.run_plan import make_plan
 from tacenda.runtime.result import load
 
@@ -60,7 +63,7 @@ def check_the_rest(crowd: Crowd, rest: list[str], rounds: int) -> None:
         models.append(found.models.reshape(-1))
         assert found.privacy is not None
         assert found.privacy.epsilon <= TERMS["epsilon"]
-        left = {event: count for event, count in plan.reservation(name)}
+        left = dict(plan.reservation(name))
         for event, count in found.privacy.ledger(0):
             assert count <= left[event], (name, event, count)
         assert sum(count for _, count in found.privacy.ledger(0)) >= rounds
@@ -78,3 +81,93 @@ def test_a_member_that_never_comes_does_not_stop_the_others(tmp_path: Path) -> N
         crowd.stop()
     assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
     check_the_rest(crowd, rest, 5)
+
+
+# Places of the messages of a whitened TreeGD: in round 1 the moment, the start and the gradient go
+# up and down the tree; later the gradient alone.
+FIRST = [(1, call) for call in (1, 2, 3, 4, 7, 8)]
+MIDDLE, LAST = [(2, 2), (2, 3)], [(4, 2), (4, 3)]
+QUICK = {("m1", 1, 1), ("m0", 1, 2), ("m0", 4, 3)}
+GRID = [
+    pytest.param(
+        name, *place, sent, marks=() if (name, *place) in QUICK and sent else pytest.mark.slow
+    )
+    for name in ("m0", "m1")
+    for place in [*FIRST, *MIDDLE, *LAST]
+    for sent in (True, False)
+    # m0 is the root of a complete graph: it sends down, the others up
+    if (place[1] in ((2, 4, 8) if place[0] == 1 else (3,))) == (name == "m0")
+]
+
+
+@pytest.mark.parametrize(("name", "turn", "call", "sent"), GRID)
+def test_a_member_lost_at_any_message(
+    tmp_path: Path, name: str, turn: int, call: int, sent: bool
+) -> None:
+    crowd = Crowd(tmp_path, contract_of())
+    rest = [other for other in crowd.names if other != name]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(name, live_until, turn, call, sent)
+        codes = crowd.wait(240, rest)
+        assert crowd.processes[name].exitcode == 9, crowd.output(name)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {other: crowd.output(other) for other in rest}
+    check_the_rest(crowd, rest, 4)
+
+
+def command(*arguments: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert not ended.value.code
+
+
+@pytest.mark.parametrize("losses", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_amendment_leaves_out_a_member_that_never_came(tmp_path: Path, losses: int) -> None:
+    """Under `stop`, with nothing reserved: before all are there nobody releases anything."""
+    crowd = Crowd(tmp_path, contract_of(policy="stop", limit=120.0, losses=losses))
+    crowd.keep_own_signatures()
+    rest = ["m0", "m1", "m3"]
+    try:
+        crowd.start(*rest)
+        for name in rest:
+            crowd.until(name, "peer connected")
+        command("contract", "amend", "-c", crowd.contracts["m0"], "--remove", "m2")
+        made = amendment_path(crowd.contracts["m0"], 1)
+        for name in rest:
+            mine = amendment_path(crowd.contracts[name], 1)
+            if mine != made:
+                shutil.copy(made, mine)
+            command("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
+        codes = crowd.wait(240, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    check_the_rest(crowd, rest, 5)
+
+
+@pytest.mark.slow
+def test_who_was_away_in_round_one_is_handed_the_map(tmp_path: Path) -> None:
+    """m2 comes when the others have begun without it, and ends with their model; a second loss is
+    not paid for, and the run waits as under `stop`."""
+    crowd = Crowd(tmp_path, contract_of(rounds=400, limit=4.0))
+    rest = ["m0", "m1", "m3"]
+    try:
+        crowd.start(*rest)
+        for name in rest:
+            crowd.until(name, "round one done")
+        crowd.start("m2")
+        crowd.until("m2", "membership changed")
+        crowd.kill("m1")
+        codes = crowd.wait(120, ["m0", "m2", "m3"])
+        assert set(codes.values()) == {2}
+        assert "m1 stayed away" in crowd.output("m0")
+        crowd.start("m0", "m1", "m2", "m3")
+        codes = crowd.wait(400)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in crowd.names}
+    check_the_rest(crowd, rest, 5)
+    models = crowd.models()
+    assert all(row.tobytes() == models[0].tobytes() for row in models)

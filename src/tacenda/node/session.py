@@ -44,6 +44,7 @@ from tacenda.runtime.places import places_of
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
+READY_SECONDS = 0.05  # between looks for members who may begin
 MOST_HANDED = 4  # totals that neighbours hand over and that wait to be used
 
 
@@ -159,6 +160,8 @@ class Session:
                 peer.meet()
                 if anew and self.exchange.view == 0:
                     raise StateError(anew)
+                if self.plan.spec.algorithm.learns and not self.handshake.started:
+                    self._wait_for_all()
                 peer.advance()
             except Frozen:
                 self._agree(peer)
@@ -167,6 +170,25 @@ class Session:
             self.display.warn(peer.warnings())
         self.exchange.flush()
         self.display.finished()
+
+    def _wait_for_all(self) -> None:
+        """Release nothing before all members are there: the first release is the dearest one, and
+        who never comes costs nobody anything."""
+        witness, said, known = self.witness, 0.0, 0
+        witness.sign_ready()
+        links, total = self.endpoint.links, len(self.contract.members)
+        while self.exchange.view == 0:
+            ready = witness.ready()
+            if len(ready) > known or time.monotonic() - said > LOOK_AROUND:
+                known, said, claims = len(ready), time.monotonic(), list(ready.values())
+                for first in range(0, known, MOST_HEARD):
+                    some = claims[first : first + MOST_HEARD]
+                    self.endpoint.tell(Progress(self.handshake.done, heard=some))
+            if known == total:
+                return
+            missing = [p for p, k in links.items() if p not in ready or not k.connected]
+            self.watchdog(missing)
+            self.mailbox.take((0, 0, 0), list(links), READY_SECONDS)
 
     def _agree(self, peer: Peer) -> None:
         """Wait until all remaining members have stopped, then go on together; who stays silent for

@@ -43,6 +43,7 @@ class Host:
         several: SeveralRounds | None = None,
     ) -> None:
         self.spec, self._positions, self._queries = spec, positions, queries
+        self._plan: NoisePlan | None = plan
         self._algorithm = spec.algorithm.at_nodes(positions)
         self.block = self._block(gate, neighbours, plan)
         self.state = self._algorithm.init(self.block, start)

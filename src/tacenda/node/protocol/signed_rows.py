@@ -40,6 +40,7 @@ WINDOW = 8  # rounds before and after the present one in which signed digests ar
 MOST_CLAIMS = 1024  # signed digests of one member that are kept of a later view
 MOST_CALLS_KEPT = 64  # of one round, where nobody says which calls the algorithm has
 MOST_NEWS = 4096  # and that wait to be passed on
+READY = hashlib.sha256(b"ready").digest()  # signed as the row of round 0: all may begin
 MODEL = "model"  # note: the digest of this member's model, as signed in each view
 
 LOST = (
@@ -211,6 +212,18 @@ class Witness:
             self._known[self._me][claim.key] = claim
         return claim
 
+    def sign_ready(self) -> None:
+        """Sign that this member has met its neighbours, and may begin."""
+        claim = wire.Claim(self._me, 0, 0, 0, READY, "")
+        claim = wire.replaced(claim, signature=self._sign(row_text(self._run, claim)))
+        with self._mutex:
+            self._known[self._me][claim.key] = claim
+
+    def ready(self) -> dict[str, wire.Claim]:
+        """The members who may begin, as far as that is known."""
+        with self._mutex:
+            return {m: c[0, 0, 0] for m, c in self._known.items() if (0, 0, 0) in c}
+
     def models(self, view: int) -> dict[str, wire.Claim]:
         """The signed digests of models that are known, by member."""
         key = (view, self._total + 1, 0)
@@ -315,7 +328,7 @@ class Witness:
         with self._mutex:
             claims = sorted(
                 (c for known in self._known.values() for c in known.values()),
-                key=lambda claim: claim.key,
+                key=lambda claim: (claim.round == 0, claim.key),
             )
             return claims[-wire.MOST_HEARD :]
 
@@ -351,8 +364,9 @@ class Witness:
         """For every row that an honest member may send in this view,
         whatever else it has signed."""
         is_model = claim.key[1:] == (self._total + 1, 0)
+        is_ready = (claim.key, claim.digest) == ((0, 0, 0), READY)
         is_row = claim.call in self._calls and 1 <= claim.round <= self._total
-        if not self._near(claim) or not (is_row or is_model):
+        if not self._near(claim) or not (is_row or is_model or is_ready):
             return False
         later = sum(1 for key in self._known[claim.member] if key[0] > self._at[0])
         return claim.view == self._at[0] or later < MOST_CLAIMS
