@@ -142,4 +142,8 @@ def _absence(contract: Any) -> str:
     limit = f"{contract.absence.limit_seconds:g} s"
     if contract.absence.policy == "stop":
         return f"If a member stays away for {limit}, the run stops, and can be continued later."
-    return f"If a member stays away for {limit}, the others continue without it."
+    losses = contract.absence.reserved_losses
+    return (
+        f"If a member stays away for {limit}, the others continue without it, "
+        f"{counted(losses, 'time')} at the most; the noise pays for that beforehand."
+    )
