@@ -16,7 +16,7 @@ LINES = [
     for line in PAGE.read_text("utf-8").splitlines()
     if line.startswith("| ") and not line.startswith(("| fault", "| ---"))
 ]
-SPOKEN = ["node", "cli", "privacy/lasting", "data"]
+SPOKEN = ["node", "cli", "privacy/lasting", "data", "runtime"]
 
 
 @cache
