@@ -143,7 +143,8 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
     result = crowd.stage.results()["m3"]
     assert result.privacy is not None
     assert sum(count for _, count in result.privacy.ledger(0)) == 1000
-    assert result.privacy.epsilon == pytest.approx(5.0, rel=1e-5)
+    # One loss was reserved, and none is left to be spent here
+    assert 5.0 * 0.998 < result.privacy.epsilon <= 5.0
 
 
 @pytest.mark.slow
@@ -151,7 +152,10 @@ def test_kills_in_the_middle_of_an_agreement_change_no_vote(tmp_path: Path) -> N
     """m4 goes, and while the others agree each of them is killed -9 and started again: nobody signs
     twice, and all end well."""
     contract = small_contract(
-        5, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 3.0}
+        5,
+        rounds=1500,
+        algorithm=ALGORITHM,
+        absence={"policy": "continue", "limit_seconds": 3.0, "losses": 5},
     )
     crowd = Crowd(tmp_path, contract)
     rest = ["m0", "m1", "m2", "m3"]

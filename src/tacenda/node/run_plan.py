@@ -53,9 +53,8 @@ class RunPlan:
         return self.spec.privacy.pooled(self.spec.algorithm.title)
 
     def events(self, name: str) -> list[tuple[Event, int]]:
-        """Everything that this member is going to release, and what is reserved for losses."""
-        found, place = self.calibration, self.contract.position(name)
-        return merged([*found.reserved.events(place), *found.spare.events(place)])
+        """Everything that this member is going to release, if nobody is lost."""
+        return self.calibration.reserved.events(self.contract.position(name))
 
     @cached_property
     def booked(self) -> Charges:
