@@ -38,7 +38,7 @@ from tacenda.node.transport.exchange import Exchange
 from tacenda.node.transport.mailbox import Mailbox
 from tacenda.node.transport.relay import SCHEME
 from tacenda.node.transport.streams import Proxy, read_secret
-from tacenda.node.watchdog import LOOK_AROUND, EvaluationEnded, Signals, Watchdog
+from tacenda.node.watchdog import LOOK_AROUND, EvaluationEnded, Signals, Stopped, Watchdog
 from tacenda.runtime.places import places_of
 
 # notices of an agreement under way within the contract's limit:
@@ -166,6 +166,9 @@ class Session:
             except Frozen:
                 self._agree(peer)
                 continue
+            except (NetworkError, Stopped):
+                self.exchange.give_up()  # the round before is durable, and so are its totals
+                raise
             self.display.round(peer.round, peer.total, self.exchange)
             self.display.warn(peer.warnings())
         self.exchange.flush()
@@ -325,7 +328,8 @@ class Session:
             missing = [link.peer for link in links if not link.finished]
             if model is not None:
                 missing += sorted(others - signed.keys() - set(missing))
-            if not missing or witness.caught or time.monotonic() >= end or self._stop.asked:
+            caught = witness.caught.keys() - absent
+            if not missing or caught or time.monotonic() >= end or self._stop.asked:
                 if model is not None:
                     self._compare_models(witness.models(view))
                 self.endpoint.awaits([])
@@ -340,7 +344,7 @@ class Session:
         for member, claim in signed.items():
             alike.setdefault(claim.digest, []).append(member)
         # Where the root has signed two totals, or a total was replaced, that explains it
-        if len(alike) == 1 or self.witness.caught:
+        if len(alike) == 1 or self.witness.caught.keys() - self.exchange.absent:
             return
         most = max(alike.values(), key=len)
         if len(most) > len(alike[mine.digest]):
