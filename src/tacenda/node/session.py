@@ -218,8 +218,8 @@ class Session:
             time.sleep(0.1)
         if self._closing and found.next_round > peer.total:
             raise EvaluationEnded(
-                f"{', '.join(sorted(found.absent))} left the run after a member had released its counts, "
-                "and a second release would cost the held-out records as much again"
+                f"{', '.join(sorted(found.absent))} left the run after a member had released its "
+                "counts, and a second release would cost the held-out records as much again"
             )
         self._hand_over(peer, found)
         # First the checkpoint, then the note:
