@@ -265,17 +265,11 @@ def test_a_member_with_another_model_is_not_met(tmp_path: Path) -> None:
     crowd.start("m0", "m2")
     codes = crowd.wait(120)
     assert set(codes.values()) != {0} and 0 not in codes.values()
-    for name in ("m0", "m2"):
-        assert "stayed away for more than 10 s" in crowd.output(name)
-    said = "".join(crowd.log(name) for name in crowd.names)
-    assert "differ in: evaluates.model" in said
+    for name in ("m0", "m2"):  # found before the evaluation, where the digests go round
+        assert "MemberCaught: m1 has signed another model after the last" in crowd.output(name)
     for name in crowd.names:
         assert not (crowd.folder(name) / "state" / "evaluation.json").exists()
         assert (crowd.folder(name) / "state" / "statement.json").exists()  # the model is there
-    # With the model of all the run ends well, paid once
-    crowd.start()
-    crowd.finish()
-    require_whole(crowd)
 
 
 @pytest.mark.slow
