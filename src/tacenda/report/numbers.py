@@ -91,6 +91,14 @@ def spread(values: Any, percentage: bool = False) -> tuple[str, str]:
     return show(found.mean()), "" if low == high else f"{low} – {high}"
 
 
+def row_bound(problem: dict[str, Any]) -> str:
+    """The bound on a row's norm, and by what rows were divided to keep it; strength is for the rows
+    before that."""
+    scale = problem.get("regulariser_options", {}).get("row_scale", 1.0)
+    after = "" if scale == 1.0 else f" after division by {setting(float(scale))}"
+    return setting(problem["data_norm"]) + after
+
+
 def setting(value: Any) -> str:
     """A hyperparameter as plain words: schedules by name, lists shortened."""
     if value is None:

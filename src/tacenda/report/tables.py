@@ -145,7 +145,7 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
         ("Loss scale", numbers.setting(p["loss_scale"])),
         ("Features", numbers.whole(int(p["n_features"]))),
         ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),
-        ("Public bound on a record's norm", numbers.setting(p["data_norm"])),
+        ("Public bound on a record's norm", numbers.row_bound(p)),
         ("Gradient clipping", numbers.setting(p["clip_norm"])),
         ("Records", f"{total} in all, {fewest} to {most} per node"),
         (
