@@ -75,7 +75,12 @@ def small_contract(
         "algorithm": {"name": "ipadmm", "penalty": 0.1, "inner_steps": 2},
         "privacy": {"epsilon": 5.0, "delta": 1e-5},
     }
-    return Contract.build({**values, **changes})
+    values = {**values, **changes}
+    width = values["problem"].get("n_features", features)
+    for schema in (small_schema(width), small_schema(width, regression=True)):
+        if schema.hash() == values["schema_hash"]:
+            values["problem"] = {"row_scale": schema.row_scale, **values["problem"]}
+    return Contract.build(values)
 
 
 def made_identity(folder: Path, name: str, authority: Path, days: int = 2) -> identity.Identity:
@@ -421,6 +426,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         strength=p.strength,
         loss_scale=p.loss_scale,
         data_norm=p.data_norm,
+        row_scale=p.row_scale,
         clip_norm=p.clip_norm,
         classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(m.size) for m in c.members],

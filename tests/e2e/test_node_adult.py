@@ -47,6 +47,7 @@ def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: i
     plain = small_contract(MEMBERS, rounds=ROUNDS, schema_hash=schema.hash()).to_plain()
     plain["problem"] = {
         "n_features": len(schema.feature_names),
+        "row_scale": schema.row_scale,
         "classes": list(schema.label.classes or ()),
         "strength": 1e-4,
     }
