@@ -25,7 +25,7 @@ def schema_of(contract: Any, person: str | None) -> Schema:
         ],
         label={"name": "y", "classes": contract.problem.classes},
         person=person,
-        row_norm=contract.problem.data_norm,
+        row_norm=contract.problem.row_scale,
     )
 
 
