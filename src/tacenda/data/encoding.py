@@ -138,6 +138,108 @@ def encode(
     )
 
 
+def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dataset:
+    """Encode the records of a member of a network, whose part in it must not depend on one record:
+    none is ever refused.
+
+    A record that cannot be encoded (a missing value for which nothing stands in, text in a number,
+    an undeclared level where `unknown` is "error", a label that is none, no person's id) is left
+    out, or with `blank` a row of zeros takes its place, with the first class or a label of 0: it
+    moves no gradient, and the number of records stays that of the table.
+
+    Parameters
+    ----------
+    schema : Schema
+        As for `encode`.
+    table : str, Path, Table, mapping or frame
+        As for `encode`.
+    blank : bool
+        Whether the number of records is public, so that it must not depend on their values.
+    **how : object
+        As for `encode`, which is strict here.
+
+    Returns
+    -------
+    Dataset
+        The records; blank ones have fingerprints of 0.
+
+    Raises
+    ------
+    InputError
+        If no record can be encoded, or a column is missing.
+    """
+    from tacenda.data.readers import read_table
+
+    whole = read_table(table) if isinstance(table, str | Path) else Table.of(table)
+    good = usable(schema, whole)
+    if not good.any():
+        raise InputError(
+            f"no record of {whole.source} fits the schema: check its delimiter and decimal point, "
+            "and compare its values with the schema's columns, levels and label."
+        )
+    found = encode(schema, whole.part(records=np.flatnonzero(good)), strict=True, **how)
+    empty = int(np.count_nonzero(~good)) if blank else 0
+    if not empty:
+        return found
+    at = np.flatnonzero(good)
+    if len(at) != found.n_records:  # a person's other records were left out: the rest goes last
+        at, size = np.arange(found.n_records), found.n_records + empty
+    else:
+        size = len(good)
+    X: Any = np.zeros((size, found.n_features), found.X.dtype)
+    if isinstance(found.X, np.ndarray):
+        X[at] = found.X
+    else:
+        from scipy.sparse import csr_matrix
+
+        rows = found.X.tocoo()
+        X = csr_matrix((rows.data, (at[rows.row], rows.col)), shape=X.shape)
+
+    def filled(values: Any, absent: Any) -> Any:
+        if values is None:
+            return None
+        made = np.full((size, *values.shape[1:]), absent, values.dtype)
+        made[at] = values
+        return made
+
+    persons = found.persons
+    if persons is not None:
+        persons = filled(persons.astype(object), "")
+        gone = np.setdiff1d(np.arange(size), at)
+        persons[gone] = [f"\0blank {k}" for k in gone.tolist()]
+        persons = persons.astype(str)
+    return replace(
+        found,
+        X=X,
+        y=filled(found.y, 0),
+        persons=persons,
+        fingerprints=filled(found.fingerprints, 0),
+    )
+
+
+def usable(schema: Schema, table: Table) -> Flags:
+    """(records,) whether each can be encoded as it is."""
+    _require(schema, table.columns, table.source, label=True)
+    if schema.missing == "impute":
+        good = ~_lacks_label(schema, table)
+        if schema.node_column is not None:
+            good &= ~_is_missing(schema, table.columns[schema.node_column])
+    else:
+        good = ~_missing_rows(schema, table, label=True)
+    if schema.person is not None:
+        good &= ~_is_missing(schema, table.columns[schema.person])
+    for column in schema.columns:
+        cells = table.columns[column.name]
+        if isinstance(column, NumericColumn):
+            good &= ~_unreadable(schema, cells, column.date)
+        elif column.unknown == "error":
+            good &= _level_codes(schema, column, cells) >= 0
+    cells = table.columns[schema.label.name]
+    if schema.label.classes is None:
+        return good & ~_unreadable(schema, cells)
+    return good & (_positions(Coded.of(cells), schema.label.classes) >= 0)
+
+
 def _encoded(
     schema: Schema, table: Any, kept: Flags | None, sparse: bool, dtype: Any, *, quiet: bool
 ) -> tuple[Any, Array, Any, Any, Any]:
@@ -243,7 +345,7 @@ def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Fl
         )
     ids, holders = [], []
     for chunk in _chunks(table, rows=None, names=_holders(schema)):
-        ids.append(_persons(schema, chunk))
+        ids.append(persons_of(schema, chunk))
         if schema.node_column is not None:
             holders.append(words_of(chunk.columns[schema.node_column]))
     names = np.concatenate(ids)
@@ -260,7 +362,7 @@ def _holders(schema: Schema) -> list[str]:
     return [name for name in (schema.node_column, schema.person) if name is not None]
 
 
-def _persons(schema: Schema, table: Table) -> Array:
+def persons_of(schema: Schema, table: Table) -> Array:
     """(records,) the ids of the persons; a record without one is refused."""
     cells = table.columns[str(schema.person)]
     bare = _is_missing(schema, cells)
@@ -287,9 +389,9 @@ def encode_features(
         missing = _missing_rows(schema, chunk, label=False)
         if missing.any() and schema.missing != "impute":
             raise InputError(
-                f"record {_where(chunk, missing)} has a missing value; "
-                "fill it in or leave the record out, or learn a model with missing_indicator = "
-                "true in the columns of the schema that have gaps."
+                f"record {_where(chunk, missing)} has no value of "
+                f"{_gap(schema, chunk, missing)!r}; fill it in or leave the record out, or learn a "
+                "model with missing_indicator = true in the columns of the schema that have gaps."
             )
         blocks.append(_filled(schema, chunk, np.ones(len(chunk), bool)))
     return _assembled(schema, blocks, sparse, dtype)
@@ -320,13 +422,13 @@ def _facts(
     """
     if features:
         _require(schema, table.columns, table.source, label=True)
-    persons = None if schema.person is None else _persons(schema, table)
+    persons = None if schema.person is None else persons_of(schema, table)
     there = np.ones(len(table), bool) if kept is None else kept
     missing = _missing_rows(schema, table, label=True, features=features) & there
     if schema.missing == "error" and missing.any():
         raise InputError(
-            f"record {_where(table, missing)} has a missing value; "
-            "declare missing = 'drop' or 'impute'."
+            f"record {_where(table, missing)} has no value of {_gap(schema, table, missing)!r}; "
+            "fill it in, or declare missing = 'drop' or 'impute'."
         )
     if schema.missing == "impute":
         # A label or an owner cannot be imputed: the record would be invented.
@@ -383,6 +485,15 @@ def _missing_rows(schema: Schema, table: Table, *, label: bool, features: bool =
     if label and schema.node_column is not None:
         missing |= _is_missing(schema, table.columns[schema.node_column])
     return missing
+
+
+def _gap(schema: Schema, table: Table, missing: Flags) -> str:
+    """The column that the first of these records lacks."""
+    first = table.part(records=np.flatnonzero(missing)[:1])
+    for column in schema.columns:
+        if not column.missing_indicator and _lacks(schema, column, first).any():
+            return column.name
+    return schema.label.name
 
 
 def _lacks(schema: Schema, column: NumericColumn | CategoricalColumn, table: Table) -> Flags:
@@ -544,10 +655,7 @@ def _numbers(
         found[_is_missing(schema, cells)[keep]] = np.nan
         return found
     column = Coded.of(cells)
-    if order is None:
-        values, known = column.entries.numbers
-    else:
-        values, known = dates.years_of(column.entries.stripped.tolist(), order)
+    values, known = _read(column.entries, order)
     gaps = _gaps(schema, column.entries, number=True)
     wrong = ~(known | gaps)
     if wrong.any() and (wrong := wrong[column.codes] & keep).any():
@@ -565,17 +673,37 @@ def _numbers(
     return np.where(gaps, np.nan, values)[column.codes[keep]]
 
 
-def _codes(
-    schema: Schema, column: CategoricalColumn, table: Table, cells: Any, keep: Flags
-) -> Ints:
-    """Position of each kept cell among the levels;
-    undeclared ones take the last place or are refused."""
+def _unreadable(schema: Schema, cells: Any, order: dates.Order | None = None) -> Flags:
+    """Cells that are neither missing nor a number, or a date in this order."""
+    if not isinstance(cells, Coded) and cells.dtype.kind == "f":
+        return np.zeros(len(cells), bool)
+    column = Coded.of(cells)
+    known = _read(column.entries, order)[1] | _gaps(schema, column.entries, number=True)
+    return ~known[column.codes]
+
+
+def _read(entries: Entries, order: dates.Order | None) -> tuple[Floats, Flags]:
+    """(k,) entries as numbers, or dates as years, and which can be read."""
+    return entries.numbers if order is None else dates.years_of(entries.stripped.tolist(), order)
+
+
+def _level_codes(schema: Schema, column: CategoricalColumn, cells: Any) -> Ints:
+    """Position of each cell among the levels, -1 for what is none."""
     gaps, cells = _is_missing(schema, cells), Coded.of(cells)
     codes = _positions(cells, column.levels)
     if column.missing_indicator:
         codes[gaps] = len(column.features) - 1
     else:
         codes[gaps] = -1 if column.impute is None else column.levels.index(column.impute)
+    return codes
+
+
+def _codes(
+    schema: Schema, column: CategoricalColumn, table: Table, cells: Any, keep: Flags
+) -> Ints:
+    """Position of each kept cell among the levels;
+    undeclared ones take the last place or are refused."""
+    codes = _level_codes(schema, column, cells)
     wrong = (codes < 0) & keep
     if wrong.any():
         if column.unknown == "error":

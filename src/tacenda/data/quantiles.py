@@ -37,18 +37,20 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.data.draft import DRAFTED
-from tacenda.data.encoding import column_numbers
+from tacenda.data.encoding import column_numbers, persons_of
 from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
-from tacenda.errors import InputError, LedgerWarning, PrivacyError, UnsupportedError
+from tacenda.errors import InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.accounts import BOUNDS
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.noise.aes import AesStream
+from tacenda.privacy.noise.persons import kept_records
 from tacenda.privacy.secrets.door import Choice, release_choice
 from tacenda.privacy.secrets.ledger import Charges, Ledger
 from tacenda.privacy.secrets.mechanisms import CHOICE_MU, choice_charge
@@ -141,6 +143,9 @@ def private_bounds(
     two-valued are not asked. The bounds of a number to predict are moved outwards by half of their
     distance, since nothing outside them can be predicted.
 
+    Where the schema names persons, one record of each is looked at, drawn by the ledger's key: the
+    bounds are then private for persons.
+
     It is the query of one holder of one file: members of a network ask their own files and agree
     on public bounds.
 
@@ -205,12 +210,6 @@ def private_bounds(
     (True, 0.4, 1.6)
     """
     checks.between("share", share, 0.0, 1.0)
-    if schema.person is not None:
-        raise UnsupportedError(
-            f"private_bounds is about single records, and the schema names persons "
-            f"({schema.person!r}), who may have several; declare bounds from public knowledge, or "
-            "leave person out of the schema that is given here."
-        )
     parts = _wanted(schema, columns)
     ranges = dict(within or {})
     strangers = [name for name in ranges if name not in parts]
@@ -226,6 +225,9 @@ def private_bounds(
         for name in parts:
             _check_column(name, names, source_name(data))
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
+    unit = Unit()
+    if schema.person is not None:
+        table, unit = _one_each(schema, table, ledger), Unit(1)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
         budget, others = store.budget(dataset), store.datasets()
@@ -242,7 +244,6 @@ def private_bounds(
         price = Price.of(epsilon, delta, share, tuple(searches.values()))
         quantile = _tail(tail, price, records)
         if others and dataset not in others:
-            # A fit would be recognised by its encoded records; raw ones have no bounds yet
             warnings.warn(
                 f"data set {dataset!r} is new to the ledger, which holds "
                 f"{', '.join(map(repr, others))}: what is spent on it is counted apart. If these "
@@ -252,10 +253,10 @@ def private_bounds(
                 stacklevel=2,
             )
         if budget is None:
-            store.set_budget(dataset, epsilon, delta, adjacency)
+            store.set_budget(dataset, epsilon, delta, adjacency, unit)
         run = f"{BOUNDS}{secrets.token_hex(12)}"
         title = f"private quantiles of {len(parts)} columns"
-        store.open_run(run, dataset, title, adjacency, delta=delta)
+        store.open_run(run, dataset, title, adjacency, delta=delta, unit=unit)
         charges = price.charges()
         spending: Events = charges.events(0)
         try:
@@ -565,6 +566,19 @@ def _values(schema: Schema, part: NumericColumn | Label, table: Table) -> Callab
     bare = NumericColumn(name=part.name, low=0.0, high=1.0, date=date)
     numbers = column_numbers(schema, bare, table, np.ones(len(table), bool))[0]
     return lambda: numbers
+
+
+def _one_each(schema: Schema, table: Table, ledger: str | Path) -> Table:
+    """One record of each person, drawn by the ledger's key and the ids alone: what moves a quantile
+    by one record is then a whole person."""
+    if schema.person not in table.columns:
+        raise InputError(
+            f"{table.source} lacks the column {schema.person!r}, which the schema names as that of "
+            "the persons' ids; add it, so that no person counts twice."
+        )
+    with LedgerStore(ledger) as store:
+        key = store.secret("records kept of each person")
+    return table.part(records=kept_records(persons_of(schema, table), 1, key))
 
 
 def _book(store: LedgerStore, run: str, turn: int, call: int, event: Any) -> None:

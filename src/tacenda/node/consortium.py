@@ -330,12 +330,12 @@ def _checked_place(
                 "number of records, which stays secret."
             )
         return site.size
-    from tacenda.data.encoding import encode
+    from tacenda.data.encoding import encode_usable
 
-    records = encode(schema, site.data, sparse=True, strict=True).n_records
+    records = encode_usable(schema, site.data, blank=True, sparse=True).n_records
     if site.size is not None and site.size != records:
         raise InputError(
-            f"--size is {site.size}, and {site.data} holds another number of usable records; "
+            f"--size is {site.size}, and {site.data} holds another number of records; "
             "leave it out, and they are counted."
         )
     return records

@@ -21,6 +21,7 @@ from tacenda.formats.text import from_toml
 from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity.contract import Contract, Member
 from tacenda.node.identity.contract_files import named_edges
+from tacenda.node.member_records import require_public_rule
 from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
 from tacenda.runtime.closing import EXACT
 
@@ -84,6 +85,8 @@ def draft(
     from tacenda.algorithms.registry import with_code
 
     values = with_schema(terms, schema)
+    _require_members_per_person(values)
+    require_public_rule(schema)
     edges, named = values.pop("edges", None), values.pop("graph", None)
     members = [{k: v for k, v in card.items() if k not in NOT_IN_CONTRACT} for card in cards]
     values["members"] = members
@@ -105,6 +108,19 @@ def draft(
     if contract.evaluation is not None:
         closing_plan(contract)  # nothing is drafted that a node would refuse
     return Drafted(contract, plan, chosen)
+
+
+def _require_members_per_person(terms: dict[str, Any]) -> None:
+    """Persons are promised something at all members together: at how many is asked, not assumed."""
+    privacy = terms.get("privacy", {})
+    if not isinstance(privacy, dict) or privacy.get("records_per_person") is None:
+        return
+    if privacy.get("members_per_person") is None:
+        raise InputError(
+            "contract field privacy.members_per_person: say at how many members the same person "
+            "may have records (--members-per-person, or in the terms): 1 only if all know that "
+            "their persons differ, and the number of members if nobody can tell."
+        )
 
 
 def plugin_codes(problem: dict[str, Any]) -> dict[str, str]:
@@ -310,8 +326,8 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
         "delta": chosen.delta,
         "adjacency": chosen.facts.adjacency,
     }
-    for name in ("records_per_person", "members_per_person"):
-        if getattr(chosen.facts, name) > 1:
+    if chosen.facts.records_per_person * chosen.facts.members_per_person > 1:
+        for name in ("records_per_person", "members_per_person"):
             privacy[name] = getattr(chosen.facts, name)
     if chosen.coalition is not None:
         privacy["coalition"] = chosen.coalition

@@ -36,7 +36,7 @@ def read_records(
     contract is refused. schema: its file, or what `checked_schema` found in it. ledger: the
     member's lasting ledger, whose secret keys decide which records are held out, and which of a
     person's are kept; needed where the contract has an evaluation or is about persons."""
-    from tacenda.data.encoding import encode
+    from tacenda.data.encoding import encode_usable
 
     if isinstance(schema, (str, Path)):
         schema = checked_schema(contract, schema)
@@ -45,7 +45,13 @@ def read_records(
         assert ledger is not None
         with LedgerStore(ledger) as store:
             key = store.secret("records kept of each person")
-    dataset = encode(schema, data, strict=True, records_per_person=most, person_key=key)
+    dataset = encode_usable(
+        schema,
+        data,
+        blank=contract.privacy.adjacency == "replace-one",
+        records_per_person=most,
+        person_key=key,
+    )
     _check_size(contract, member, dataset.X.shape[0])
     persons = None if most is None else dataset.persons
     if contract.evaluation is None:
@@ -92,6 +98,16 @@ def _held_out(
     return held_out_by_coin(hashes, contract.evaluation.held_out, key)
 
 
+def require_public_rule(schema: Schema) -> None:
+    """Refuse a schema by which one record could stop a node, which the others would see."""
+    if schema.missing == "error":
+        raise InputError(
+            "the schema's missing is 'error': one record with an empty cell would stop a member's "
+            "node in front of the others. Declare missing = 'drop', or 'impute' with a public "
+            "stand-in for each column."
+        )
+
+
 def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
     """The schema, if its hash and shape are the contract's."""
     from tacenda.data.schema import Schema
@@ -102,6 +118,7 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
             f"contract field schema_hash: the schema {schema_path} is not the one that the "
             "members agreed on; get theirs, or sign a contract with this one."
         )
+    require_public_rule(schema)
     p = contract.problem
     if contract.privacy.records_per_person is not None and schema.person is None:
         raise InputError(
@@ -155,7 +172,7 @@ def _check_size(contract: Contract, member: str, found: int) -> None:
     if contract.privacy.adjacency == "replace-one" and found != size:
         raise InputError(
             f"contract field members.{member}.size is {size}, "
-            "but another number of usable records was found; "
+            "but another number of records was found; "
             "under replace-one the number is public and must agree: "
             "correct the contract or the data."
         )

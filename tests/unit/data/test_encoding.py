@@ -105,7 +105,7 @@ def test_missing_values_as_declared():
     d = data.encode(schema(missing="impute"), MISSING)
     np.testing.assert_allclose(undivided(d), [[0.2, 0, 1], [0.5, 1, 0], [0, 0, 1]])
     assert not d.notes
-    with pytest.raises(InputError, match="record 2 has a missing value"):
+    with pytest.raises(InputError, match="record 2 has no value of"):
         data.encode(schema(missing="error"), MISSING)
     with pytest.raises(InputError, match="record 1 has no 'ill'"):
         data.encode(schema(missing="impute"), {**MISSING, "ill": [None, "no", "no"]})
@@ -197,7 +197,7 @@ def test_features_without_a_label():
     np.testing.assert_allclose(
         scale * encode_features(schema(), {"age": ["30"], "ward": ["south"]}), [[0.2, 0, 1]]
     )
-    with pytest.raises(InputError, match="record 1 has a missing value; .*missing_indicator"):
+    with pytest.raises(InputError, match="record 1 has no value of .*missing_indicator"):
         encode_features(schema(), {"age": ["?"], "ward": ["south"]})
     np.testing.assert_allclose(
         scale * encode_features(schema(missing="impute"), {"age": ["?"], "ward": ["north"]}),

@@ -111,6 +111,13 @@ def consortium_new(
             "column of persons."
         ),
     ] = None,
+    members_per_person: Annotated[
+        int | None,
+        typer.Option(
+            help="At how many members the same person may have records; asked for with "
+            "--records-per-person."
+        ),
+    ] = None,
     algorithm: Annotated[
         str | None, typer.Option(help="By default 'auto': the planner chooses, when all joined.")
     ] = None,
@@ -180,9 +187,14 @@ def consortium_new(
         "coalition": _coalition(coalition),
         "adjacency": adjacency,
         "records_per_person": records_per_person,
+        "members_per_person": members_per_person,
     }
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
+    if "records_per_person" in privacy and "members_per_person" not in privacy:
+        asked = f"At how many of {len(members) + 1} members may the same person have records"
+        answer = _asked(None, "--members-per-person", asked)
+        privacy["members_per_person"] = int(_number("--members-per-person", answer))
     changes = {"title": title, "privacy": privacy, "graph": graph, "rounds": rounds}
     if algorithm is not None:
         changes["algorithm"] = {"name": algorithm}
