@@ -46,7 +46,7 @@ from tacenda.evaluation.coefficients import design_of, run_coefficients
 from tacenda.inference import intervals
 
 EPSILONS = (0.5, 1.0, 4.0)
-RECORDS, NODES, BATCH = 20_000, 5, 10
+NODES, BATCH = 5, 10
 OUT = Path("benchmarks/interval_coverage.jsonl")
 NULL = "null"
 COVERED, TYPE_ONE = (0.93, 0.98), (0.0, 0.06)  # what a cell must meet
@@ -58,12 +58,13 @@ class Population:
     """A table, with the column `null` whose values are drawn apart from the others.
 
     columns: numbers (low, high) or levels (the reference first) by name; label: with its bounds, or
-    None for two classes no and yes.
+    None for two classes no and yes; records: how many a repetition draws.
     """
 
     table: pd.DataFrame
     columns: dict[str, Any]
     label: tuple[float, float] | None
+    records: int = 20_000
 
     def raw(self) -> tuple[list[str], Any, Any]:
         """Names, design matrix with a constant, and label, in the table's own units."""
@@ -172,7 +173,7 @@ def adult() -> Population:
     t = t.assign(y=(t.income == ">50K").astype(float), null=t.age)
     kinds = {"marital": [*kept, "other"], "sex": ["Female", "Male"]}
     spans = {"age": (17, 90), "educ": (1, 16), "hours": (1, 99)}
-    return Population(t, {**spans, **kinds, NULL: (17, 90)}, None)
+    return Population(t, {**spans, **kinds, NULL: (17, 90)}, None, 60_000)
 
 
 def recidivism() -> Population:
@@ -219,7 +220,7 @@ def health() -> Population:
     states = np.array(["excellent", "good", "fair", "poor"])
     t["health"] = states[np.select([t.hlthg == 1, t.hlthf == 1, t.hlthp == 1], [1, 2, 3], 0)]
     spans = {"lncoins": (0, 5), "disea": (0, 60)}
-    return Population(t, {**spans, "health": list(states), NULL: (0, 1)}, (0.0, 20.0))
+    return Population(t, {**spans, "health": states.tolist(), NULL: (0, 1)}, (0.0, 20.0))
 
 
 # ---- ways in: each gives a function from (sample of positions, positions of null, seed) to rows
@@ -319,7 +320,8 @@ def by_contract(population: Population, epsilon: float) -> Ask:
 
     schema, data, places = encoded(population)
     names = [f"m{k}" for k in range(NODES)]
-    size = RECORDS // NODES
+    records = population.records
+    size = records // NODES
     contract = Contract.build(
         {
             "title": "study",
@@ -331,7 +333,7 @@ def by_contract(population: Population, epsilon: float) -> Ask:
             "problem": {
                 "n_features": len(schema.feature_names),
                 "loss": "squared",
-                "data_norm": data.norm,
+                "row_scale": schema.row_scale,
             },
             "algorithm": {"name": "moments"},
             "privacy": {"epsilon": epsilon, "delta": DELTA, "coalition": 1},
@@ -343,7 +345,7 @@ def by_contract(population: Population, epsilon: float) -> Ask:
         X = np.array(data.X[drawn])
         X[:, places] = data.X[apart][:, places]
         y = data.y[drawn]
-        parts = np.array_split(np.arange(RECORDS), NODES)
+        parts = np.array_split(np.arange(records), NODES)
         members = [problem_of(contract, size, X[own], y[own]) for own in parts]
         k = members[0].constants
         problem = tc.Problem(
@@ -406,8 +408,8 @@ def repetition(population: Population, ask: Ask, study: str, epsilon: float, k: 
     """What one repetition found: by row [covered, width over the non-private one, p], and None for
     a row without an interval."""
     seed = [k, int(10 * epsilon), *study.encode()]
-    rng, count = np.random.default_rng(seed), len(population.table)
-    drawn, apart = rng.integers(count, size=RECORDS), rng.integers(count, size=RECORDS)
+    rng, count, n = np.random.default_rng(seed), len(population.table), population.records
+    drawn, apart = rng.integers(count, size=n), rng.integers(count, size=n)
     table = ask(drawn, apart, int(rng.integers(2**31)))
     found = {}
     for row in table:
@@ -415,7 +417,7 @@ def repetition(population: Population, ask: Ask, study: str, epsilon: float, k: 
         if row.low is None:
             found[row.feature] = None
             continue
-        ratio = row.standard_error / (error / math.sqrt(RECORDS))
+        ratio = row.standard_error / (error / math.sqrt(n))
         p = row.p_value
         found[row.feature] = [int(row.low <= truth <= row.high), round(ratio, 3), p]
     return found
@@ -441,7 +443,7 @@ def run(out: Path, wanted: int, only: str | None, seconds: float) -> None:
             (study, epsilon)
             for study in STUDIES
             for epsilon in EPSILONS
-            if only in (None, study) and done.get((study, epsilon), 0) < wanted
+            if only in (None, study, STUDIES[study][0]) and done.get((study, epsilon), 0) < wanted
         ]
         if not left:
             return
@@ -526,7 +528,7 @@ def _line(study: str, epsilon: float, found: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=500, help="of each cell, in all")
-    parser.add_argument("--only", choices=STUDIES)
+    parser.add_argument("--only", choices=(*STUDIES, *WAYS), help="a study, or a way in")
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--report", action="store_true", help="print the table and stop")

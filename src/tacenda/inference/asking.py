@@ -85,8 +85,9 @@ def intervals(
         "robust" needs no model to be right (the sandwich of Huber 1967 and White 1980); "model"
         takes the loss for the truth, and has slightly shorter intervals.
     slope : float or None, default=None
-        To which the residuals of the squared loss are cut; by default the problem's clip_norm /
-        data_norm, else 1. Other losses have their own bound.
+        To which the residuals of the squared loss are cut; by default 1, half the range of
+        labels scaled to [-1, 1], or the problem's clip_norm / data_norm if that is larger. Other
+        losses have their own bound.
     seed : int or None, default=None
         Of the noise, which no other question shares; None draws it afresh.
     ledger : str, Path or None, default=None
@@ -215,7 +216,8 @@ def gradient_moments(
     options = {f.name: getattr(k.loss, f.name) for f in known}
     bound = float(k.loss.slope)
     if not math.isfinite(bound):
-        usual = 1.0 if k.clip_norm is None else k.clip_norm / k.data_norm
+        # A clip that serves training would cut many residuals, and bend what is estimated
+        usual = max(1.0, 0.0 if k.clip_norm is None else k.clip_norm / k.data_norm)
         bound = usual if slope is None else checks.positive("slope", slope)
     elif slope is not None:
         raise InputError(

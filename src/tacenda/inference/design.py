@@ -244,7 +244,8 @@ def forecast(
     least = np.where(never_hidden, math.inf, np.maximum(e[first], 0.0))
     with np.errstate(divide="ignore"):
         times = np.where(least > 0, edge / least, math.inf)
-    needed = np.array([_needed(mu * t, privacy.delta) for t in times])
+    steps, place = np.unique(times, return_inverse=True)
+    needed = np.array([_needed(mu * t, privacy.delta) for t in steps])[place]
     return Forecast(tuple(design.names[j] for j in rows), epsilon, needed, assumed)
 
 

@@ -118,8 +118,9 @@ def question(
     manifest = home.manifest()
     if "contract" in manifest:
         raise InputError(
-            f"{folder} is a member's own folder, which cannot ask the others' records; agree on "
-            "the question in a contract."
+            f"{folder} is a member's own folder, which cannot ask the others' records. A contract "
+            "for least squares in one round (algorithm 'moments', rounds = 1) shows intervals by "
+            "itself."
         )
     files = {run_name(entry): entry["file"] for entry in manifest["results"]}
     name = next(iter(files)) if run is None else checks.one_of("--run", run, files)
