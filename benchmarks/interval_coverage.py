@@ -351,8 +351,9 @@ def by_contract(population: Population, epsilon: float) -> Ask:
         problem = tc.Problem(
             [(X[own], y[own]) for own in parts],
             loss=k.loss,
-            regulariser=k.regulariser,
-            strength=k.strength,
+            regulariser=contract.problem.regulariser,
+            strength=contract.problem.strength,
+            row_scale=contract.problem.row_scale,
             loss_scale=k.loss_scale,
             data_norm=k.data_norm,
             radius=k.radius,
