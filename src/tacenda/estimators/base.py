@@ -37,8 +37,8 @@ from tacenda.evaluation.coefficients import (
     told_intervals,
 )
 from tacenda.graph.topology import Topology
-from tacenda.inference.asking import check_width, intervals
-from tacenda.inference.design import INTERCEPT, Design
+from tacenda.inference.asking import check_width, facts_of_run, intervals, statistic_of
+from tacenda.inference.design import INTERCEPT, Design, Forecast, forecast
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -331,7 +331,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if told is not None and self.feature_map_ is None:
             design = self._design(scaling)
             self._inference = told.mapped(design.matrix, design.offset)
-        self._references = ()
+        self._references, self._scaling = (), scaling
         # The seed, also one drawn afresh, would let whoever gets a pickled model subtract the
         # noise: it is not kept.
         result = replace(result, settings={**result.settings, "seed": None})
@@ -442,6 +442,45 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if len(set(used)) < len(used):
             raise InputError("categories must not name a column twice; each has one category.")
         return found
+
+    def forecast_intervals(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        covariance: str = "robust",
+        categories: Sequence[Sequence[Any]] = (),
+    ) -> Forecast | None:
+        """Forecast which coefficients `intervals` will show at this price; reads no record.
+
+        Parameters
+        ----------
+        epsilon : float
+            What the question would cost.
+        delta : float, default=1e-5
+            Its delta.
+        covariance : {"robust", "model"}, default="robust"
+            As in `intervals`.
+        categories : sequence of sequences of str or int, default=()
+            As in `intervals`.
+
+        Returns
+        -------
+        Forecast or None
+            By row, whether it will probably show and what epsilon it needs; None for a loss of
+            your own.
+        """
+        check_is_fitted(self)
+        facts = facts_of_run(self.result_, self.adjacency)
+        if facts is None:
+            return None
+        asked = statistic_of(facts, covariance)
+        groups = self._categories(categories, len(self._scaling.scale))
+        design = self._design(self._scaling, groups)
+        privacy = Privacy(
+            epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
+        )
+        return forecast(asked, facts, privacy, self.result_, design)
 
     def intervals(
         self,

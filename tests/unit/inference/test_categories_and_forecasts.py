@@ -186,9 +186,8 @@ BOUNDS = ([20, 0, 0, 0, 0], [80, 1, 1, 1, 1])
 def test_estimators_take_declared_categories(intercept: bool) -> None:
     names, X = by_hand("b")
     own = indicators()
-    wide = ([-200, -5, -5, -5, -5], [300, 6, 6, 6, 6])  # so wide that no row is shortened
     model = PrivateLogisticRegression(
-        epsilon=None, n_nodes=2, bounds=wide, strength=1e-9, data_norm=10, fit_intercept=intercept
+        epsilon=None, n_nodes=2, bounds=BOUNDS, strength=1e-9, fit_intercept=intercept
     ).fit(own, ILL)
     table = model.intervals(own, ILL, epsilon=None, categories=[[2, 1, 3]])
     fit = sm.Logit(ILL == "yes", X).fit(disp=0, cov_type="HC0")
@@ -214,6 +213,9 @@ def test_a_refused_question_charges_nothing(tmp_path: Path) -> None:
             epsilon=1.0, n_nodes=2, bounds=BOUNDS, ledger=ledger, dataset="t", random_state=0
         ).fit(indicators(), ILL)
         before = charged(ledger)
+        expected = model.forecast_intervals(epsilon=0.02, categories=[[1, 2, 3]])
+        assert expected is not None and expected.names == ("x0", "x2", "x3", "x4")
+        assert not expected.visible.any() and np.isfinite(expected.needed).all()
         with pytest.raises(InputError, match="nothing was asked or charged.*anyway"):
             model.intervals(indicators(), ILL, epsilon=0.02, categories=[[1, 2, 3]])
         assert charged(ledger) == before and len(before[0]) == 1
