@@ -3,7 +3,8 @@ through a schema with categories, and through a contract. The table of docs/stat
 
     python -m benchmarks.interval_coverage                      # go on where the last call ended
     python -m benchmarks.interval_coverage --repetitions 2000 --only bounds-affairs
-    python -m benchmarks.interval_coverage --report             # the tables, from what is stored
+    python -m benchmarks.interval_coverage --report             # the table, from what is stored
+    python -m benchmarks.interval_coverage --write              # the same into the page
 
 A population is a real table. A repetition draws records from it with replacement, trains, asks and
 looks whether each interval holds the coefficient of the whole table (statsmodels). One more column
@@ -48,6 +49,9 @@ from tacenda.inference import intervals
 EPSILONS = (0.5, 1.0, 4.0)
 NODES, BATCH = 5, 10
 OUT = Path("benchmarks/interval_coverage.jsonl")
+PAGE = Path("docs/statisticians.md")
+BEGIN = "<!-- interval coverage: written by python -m benchmarks.interval_coverage --write -->"
+END = "<!-- end of interval coverage -->"
 NULL = "null"
 COVERED, TYPE_ONE = (0.93, 0.98), (0.0, 0.06)  # what a cell must meet
 LEAST = 50  # repetitions in which a coefficient was shown
@@ -424,19 +428,47 @@ def repetition(population: Population, ask: Ask, study: str, epsilon: float, k: 
     return found
 
 
-def stored(out: Path) -> dict[tuple[str, float], dict[int, Any]]:
-    """All repetitions of the file, by cell and number."""
-    found: dict[tuple[str, float], dict[int, Any]] = {}
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts of a batch. rows: by coefficient how often it was shown and covered, had a p-value and
+    one below 0.05; widths: of each repetition, the median over its intervals."""
+    rows, widths = {}, []
+    for name in found[0]:
+        seen = [one[name] for one in found if one[name] is not None]
+        p = [value[2] for value in seen if value[2] is not None]
+        rows[name] = [len(seen), sum(v[0] for v in seen), len(p), sum(x < 0.05 for x in p)]
+    for one in found:
+        ratios = [value[1] for value in one.values() if value is not None]
+        widths += [round(float(np.median(ratios)), 3)] if ratios else []
+    return {"count": len(found), "rows": rows, "widths": widths}
+
+
+@dataclass
+class Cell:
+    """All repetitions of one study at one epsilon that are stored."""
+
+    count: int
+    rows: dict[str, Any]
+    widths: list[float]
+
+
+def stored(out: Path) -> dict[tuple[str, float], Cell]:
+    """What the file holds, by study and epsilon; a batch that stands twice counts once."""
+    found: dict[tuple[str, float], Cell] = {}
     for line in out.read_text().splitlines() if out.exists() else ():
         row = json.loads(line)
-        cell = found.setdefault((row["study"], row["epsilon"]), {})
-        cell.update(enumerate(row["found"], start=row["first"]))
+        cell = found.setdefault((row["study"], row["epsilon"]), Cell(0, {}, []))
+        if row["first"] != cell.count:
+            continue
+        cell.count += row["count"]
+        cell.widths += row["widths"]
+        for name, counts in row["rows"].items():
+            cell.rows[name] = np.add(cell.rows.get(name, 0), counts)
     return found
 
 
 def run(out: Path, wanted: int, only: str | None, seconds: float) -> None:
     """Go on, a batch of every cell in turn, until all have as many as wanted or time is up."""
-    end, done = time.monotonic() + seconds, {c: len(v) for c, v in stored(out).items()}
+    end, done = time.monotonic() + seconds, {c: v.count for c, v in stored(out).items()}
     populations: dict[str, Population] = {}
     asks: dict[tuple[str, float], Ask] = {}
     while True:
@@ -462,7 +494,7 @@ def run(out: Path, wanted: int, only: str | None, seconds: float) -> None:
                 repetition(populations[study], asks[cell], study, epsilon, k)
                 for k in range(first, min(first + BATCH, wanted))
             ]
-            line = {"study": study, "epsilon": epsilon, "first": first, "found": found}
+            line = {"study": study, "epsilon": epsilon, "first": first, **summary(found)}
             with out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             done[cell] = first + len(found)
@@ -493,37 +525,40 @@ def report(out: Path) -> Iterator[str]:
     cells = stored(out)
     for study in STUDIES:
         for epsilon in EPSILONS:
-            found = list(cells.get((study, epsilon), {}).values())
-            if found:
-                yield _line(study, epsilon, found)
+            if (study, epsilon) in cells:
+                yield _line(study, epsilon, cells[study, epsilon])
 
 
-def _line(study: str, epsilon: float, found: list[dict[str, Any]]) -> str:
-    names = list(found[0])
-    seen = {n: [r[n] for r in found if r[n] is not None] for n in names}
-    every = [v for values in seen.values() for v in values]
-    head = f"| {study.replace('-', ', ')} | {epsilon:g} | {len(found):,} "
-    shown = len(every) / (len(names) * len(found))
-    enough = {n: v for n, v in seen.items() if len(v) >= LEAST}
+def _line(study: str, epsilon: float, cell: Cell) -> str:
+    head = f"| {study.replace('-', ', ')} | {epsilon:g} | {cell.count:,} "
+    shown, covered, *_ = (int(n) for n in np.sum(list(cell.rows.values()), axis=0))
+    head += f"| {shown / (len(cell.rows) * cell.count):.0%} "
+    enough = {name: row for name, row in cell.rows.items() if row[0] >= LEAST}
     if not enough:
-        return f"{head}| {shown:.0%} | too few shown | - | - | - | |"
-    share = {n: sum(v[0] for v in vs) / len(vs) for n, vs in enough.items()}
-    worst = min(share, key=lambda n: share[n])
-    bad = [n for n, vs in enough.items() if not meets(sum(v[0] for v in vs), len(vs), COVERED)]
-    p = [v[2] for v in seen[NULL] if v[2] is not None]
-    wrong = sum(x < 0.05 for x in p)
-    words = [f"fails: {', '.join(bad)}"] if bad else []
-    error = "-"
-    if len(p) >= LEAST:
-        error = f"{wrong / len(p):.1%} of {len(p):,}"
-        if not meets(wrong, len(p), TYPE_ONE):
+        return f"{head}| too few shown | - | - | - | - |"
+    share = {name: row[1] / row[0] for name, row in enough.items()}
+    worst = min(share, key=lambda name: share[name])
+    bad = [name for name, row in enough.items() if not meets(int(row[1]), int(row[0]), COVERED)]
+    words, error = [f"fails: {', '.join(bad)}"] if bad else [], "-"
+    _, _, tests, wrong = (int(n) for n in cell.rows[NULL])
+    if tests >= LEAST:
+        error = f"{wrong / tests:.1%} of {tests:,}"
+        if not meets(wrong, tests, TYPE_ONE):
             words.append("type-I error fails")
-    width = float(np.median([v[1] for v in every]))
-    covered = sum(v[0] for v in every) / len(every)
+    width = float(np.median(cell.widths))
     return (
-        f"{head}| {shown:.0%} | {covered:.1%} | {worst} {share[worst]:.1%} | {error} | "
-        f"{width:.2f} | {'; '.join(words) or 'holds'} |"
+        f"{head}| {covered / shown:.1%} | {worst} {share[worst]:.1%} | {error} | {width:.2f} | "
+        f"{'; '.join(words) or 'holds'} |"
     )
+
+
+def write(out: Path, page: Path) -> None:
+    """Replace the table of the page by what is stored."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    table = "\n".join(report(out))
+    page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
 
 
 def main() -> None:
@@ -533,7 +568,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--report", action="store_true", help="print the table and stop")
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
     given = parser.parse_args()
+    if given.write:
+        write(given.out, PAGE)
+        return
     if given.report:
         print("\n".join(report(given.out)))
         return

@@ -36,6 +36,10 @@ MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
 TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth less than 90 %
 
+# One round of least squares starts from 0, far from the coefficients, and what is hidden stays
+# there: less of it may leak into a row. Both were chosen on two tables (docs/decisions/0026).
+LOWERED, MOMENT_LEAK = 0.7, 0.005
+
 INDEPENDENT = "The records are independent draws from the population that is spoken of."
 RIGHT = {
     "robust": "The model need not be right: the coefficients are those of the linear score that "
@@ -396,6 +400,7 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
         noise / math.sqrt(2) / scale,
         noise,
         redundant=redundant,
+        lowered=LOWERED,
     )
     d = _told(redundant, d)
     t = one_step(told).values
@@ -417,7 +422,14 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
         "further cost; the errors hold the choice of records and the privacy noise."
     )
     return Inference(
-        made.values, made.sampling, made.noise, made.hidden, level, method, tuple(conditions)
+        made.values,
+        made.sampling,
+        made.noise,
+        made.hidden,
+        level,
+        method,
+        tuple(conditions),
+        leak=MOMENT_LEAK,
     )
 
 

@@ -37,6 +37,7 @@ from tacenda._types import Array, Floats
 EDGES = 0.5  # least eigenvalue that counts as seen, in units of the noise's edge
 LEAST = 1e-10  # of the largest eigenvalue, where there is no noise
 LEAK = 0.05  # largest length of a coefficient's unit vector in the hidden directions
+LOWEST = 0.25  # of an eigenvalue that is lowered
 HIGHER = math.sqrt(3.0) / 2  # of the remainder of a Newton step, for scores of normal shape
 
 
@@ -66,6 +67,10 @@ class Information:
         Largest norm of a record's features.
     redundant : ndarray or None
         Shape (r, d), public directions in which no record varies from 0.
+    lowered : float
+        By how many times `curvature_std` eigenvalues are lowered in the covariance. Where the point
+        is far from the coefficients, noise that makes an eigenvalue too large shortens both the
+        step and its error.
 
     Examples
     --------
@@ -85,6 +90,7 @@ class Information:
     curvature_std: float = 0.0
     data_norm: float = 1.0
     redundant: Floats | None = None
+    lowered: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +139,7 @@ class Estimate:
         return visible(self.hidden)
 
 
-def visible(hidden: Floats, rows: Floats | None = None) -> Array:
+def visible(hidden: Floats, rows: Floats | None = None, leak: float = LEAK) -> Array:
     """Return which linear combinations of coefficients can be told.
 
     Parameters
@@ -142,15 +148,17 @@ def visible(hidden: Floats, rows: Floats | None = None) -> Array:
         Shape (d, h), orthonormal directions about which nothing is known.
     rows : ndarray or None, default=None
         Shape (k, d), the combinations; None: each coefficient by itself.
+    leak : float, default=LEAK
+        Largest share of a combination's length that may be hidden.
 
     Returns
     -------
     ndarray
-        Shape (k,), True where at most LEAK of the combination's length is hidden.
+        Shape (k,), True where no more of the combination's length is hidden.
     """
     rows = np.eye(len(hidden)) if rows is None else rows
     lengths = np.linalg.norm(rows, axis=1)
-    return np.asarray(np.linalg.norm(rows @ hidden, axis=1) <= LEAK * lengths)
+    return np.asarray(np.linalg.norm(rows @ hidden, axis=1) <= leak * lengths)
 
 
 def identifiable(redundant: Floats | None, d: int) -> tuple[Floats, Floats]:
@@ -200,8 +208,12 @@ def one_step(found: Information) -> Estimate:
     # Twice: the size of the bias follows from what is left after it
     twice = 0.5 * std**2 * (np.trace(back) * back + back @ back)
     away = away - twice @ away
-    plain = found.gradient_std**2 + 0.5 * std**2 * (away @ away)
-    noise = back @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(away, away)) @ back
+    moved = away
+    if found.lowered:
+        back = (v / np.maximum(e[seen] - found.lowered * std, LOWEST * e[seen])) @ v.T
+        moved = back @ found.gradient
+    plain = found.gradient_std**2 + 0.5 * std**2 * (moved @ moved)
+    noise = back @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(moved, moved)) @ back
     sampling = back @ positive(found.variance) @ back / n
     least = float(e.min(initial=math.inf))
     short = 1.0 if seen.all() else (EDGES * edge / least if least > 0 else math.inf)

@@ -16,7 +16,7 @@ from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.errors import StateError, UnsupportedError
 from tacenda.formats.files import write_json
-from tacenda.inference.newton import visible
+from tacenda.inference.newton import LEAK, visible
 from tacenda.privacy.statement import Statement
 
 FORMAT = "tacenda-inference-2"
@@ -77,6 +77,8 @@ class Inference:
     rows : ndarray or None
         Shape (d, p), where `mapped` was used: each estimate as a combination of the model's
         coefficients.
+    leak : float
+        Largest share of an estimate's combination that may lie in hidden directions.
 
     Examples
     --------
@@ -97,11 +99,12 @@ class Inference:
     conditions: tuple[Condition, ...] = ()
     privacy: Statement | None = None
     rows: Floats | None = None
+    leak: float = LEAK
 
     @property
     def shown(self) -> Array:
         """Which estimates can be told, shape (d,); the others have no interval."""
-        return visible(self.hidden, self.rows)
+        return visible(self.hidden, self.rows, self.leak)
 
     @property
     def standard_error(self) -> Floats:
@@ -205,6 +208,7 @@ class Inference:
             "sampling": self.sampling.tolist(),
             "noise": self.noise.tolist(),
             "hidden": self.hidden.tolist(),
+            "leak": self.leak,
             "rows": None if self.rows is None else self.rows.tolist(),
             "level": self.level,
             "method": self.method,
@@ -246,6 +250,7 @@ class Inference:
             tuple(Condition(*c) for c in plain["conditions"]),
             None if plain["privacy"] is None else Statement.from_plain(plain["privacy"]),
             None if plain["rows"] is None else np.asarray(plain["rows"], float),
+            float(plain["leak"]),
         )
 
     def save(self, path: str | Path) -> Path:

@@ -21,7 +21,8 @@ def population(label: tuple[float, float] | None) -> study.Population:
     t = pd.DataFrame({"a": RNG.uniform(0, 2, n), "null": RNG.uniform(0, 1, n)})
     t["kind"] = RNG.choice(["p", "q"], n)
     score = t.a - 1 + (t.kind == "q")
-    t["y"] = np.clip(score, -3, 3) if label else (RNG.random(n) < 1 / (1 + np.exp(-score))) * 1.0
+    noisy = np.clip(score + RNG.normal(size=n), -3, 3)
+    t["y"] = noisy if label else (RNG.random(n) < 1 / (1 + np.exp(-score))) * 1.0
     columns = {"a": (0, 2), "kind": ["p", "q"], "null": (0, 1)}
     return study.Population(t, columns, label, 2000)
 
@@ -54,13 +55,19 @@ def test_repetitions_are_counted_from_the_file(tmp_path: Path) -> None:
     row = {"a": [1, 1.5, 0.2], "null": [1, 2.0, 0.5]}
     bad = {"a": [0, 1.5, 0.2], "null": [1, 2.0, 0.01]}
     for first, found in ((0, [row] * 50), (50, [bad] * 50), (50, [bad] * 50)):
-        line = {"study": "bounds-cards", "epsilon": 1.0, "first": first, "found": found}
+        batch = study.summary(found)
+        line = {"study": "bounds-cards", "epsilon": 1.0, "first": first, **batch}
         with out.open("a") as file:
             file.write(json.dumps(line) + "\n")
-    assert len(study.stored(out)["bounds-cards", 1.0]) == 100
+    assert study.stored(out)["bounds-cards", 1.0].count == 100
     text = "\n".join(study.report(out))
     assert "| bounds, cards | 1 | 100 | 100% | 75.0% | a 50.0% | 50.0% of 100 | 1.75 |" in text
     assert "fails: a; type-I error fails" in text
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{study.BEGIN}\nold\n{study.END}\nafter")
+    study.write(out, page)
+    study.write(out, page)
+    assert page.read_text() == f"before\n{study.BEGIN}\n\n{text}\n\n{study.END}\nafter"
 
 
 def test_shares_have_exact_binomial_intervals() -> None:
