@@ -41,7 +41,7 @@ def opendp(values: np.ndarray, epsilon: float, tail: float, times: int) -> list[
 
 def smartnoise(values: np.ndarray, epsilon: float, tail: float, times: int) -> list[tuple]:
     """Its histogram of signed powers of two; a replaced record changes two of the counts."""
-    from snsql.sql._mechanisms import approx_bounds
+    from snsql.sql._mechanisms.approx_bounds import approx_bounds
 
     found = [approx_bounds(values, epsilon / 2) for _ in range(times)]
     return [(np.nan, np.nan) if low is None else (low, high) for low, high in found]

