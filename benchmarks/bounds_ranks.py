@@ -135,7 +135,7 @@ def table(store: dict[str, Any]) -> str:
                     cells += ["refused" if method == "tacenda" else "-", "-"]
                     continue
                 errors = np.concatenate([one["error"] for one in found.values()])
-                widths = np.concatenate([one["width"] for one in found.values()])
+                widths = np.concatenate([np.array(one["width"], float) for one in found.values()])
                 middle, most = 100 * np.quantile(errors, [0.5, 0.95])
                 cells += [f"{middle:.2g} to {most:.2g} %", _widths(widths)]
             tail = 100 * max(float(price(epsilon).tail(n)), 0.001)
