@@ -163,6 +163,7 @@ class Node(Protocol):
         norm: float,
         clip_norm: float | None = None,
         smoothness: float | None = None,
+        strength: float | None = None,
     ) -> Node:
         """The same nodes on records x' = matrix' x, cut to `norm`.
 
@@ -178,6 +179,8 @@ class Node(Protocol):
             The new bound to which gradients are clipped.
         smoothness : float or None, default=None
             A bound on the curvature of the mean loss there, if a release taught one.
+        strength : float or None, default=None
+            Of the regulariser there, if a release taught one; None: the declared one.
 
         Returns
         -------

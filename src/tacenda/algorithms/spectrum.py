@@ -21,7 +21,9 @@ where it stands out. How the features go together is not known, so the steepest 
 all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
 
 Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
-h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions.
+h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions. So is the
+regulariser's strength where it was left open, of the powers of sqrt(10) in `STRENGTHS`; the chance
+of which records there are counts too, n_outputs/2 sum_k (share reached)^2 / records.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
 COUNT_SIGNAL = 0.5  # of counts: of the logarithm of the rate
 STEEPER = 4.0  # the mean rate of counts may be so many times the typical one
+STRENGTHS = tuple(10.0 ** (-0.5 * j) for j in range(15))  # from 1 down to 1e-7
+DIGITS = 6  # of forecasts that are compared: what follows is rounding, and may differ by machine
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
 
 
@@ -66,6 +70,7 @@ class Setting:
     curved, ridge   (k,) the loss's curvature along each direction of the map, as it is assumed, and
               the regulariser's
     noise     std of each entry of one round's mean gradient
+    strength  of the regulariser: the declared one, or the chosen
     """
 
     floor: float
@@ -80,6 +85,12 @@ class Setting:
     curved: Floats = field(compare=False)
     ridge: Floats = field(compare=False)
     noise: float
+    strength: float
+
+    @property
+    def risk(self) -> float:
+        """The forecast excess risk, without the chance of which records there are."""
+        return self.left_undone + self.noise_risk + self.bent
 
 
 def edge_of(d: int, std: float, diagonal: bool = False) -> float:
@@ -125,8 +136,10 @@ def decide(
     rank: int | None = None,
     tail: float = 0.5,
     diagonal: bool = False,
+    records: float | None = None,
 ) -> Setting:
-    """Floor, scale, clip and step for `rounds` steps after a release of this spectrum.
+    """Floor, scale, clip and step for `rounds` steps after a release of this spectrum, and the
+    regulariser's strength where it was left open (`Constants.auto_strength`) and `records` is told.
 
     std      of a diagonal entry of the network's mean moment
     weight   the moment's share of the budget over that of one round's gradient
@@ -134,6 +147,7 @@ def decide(
     floor (in edges), scale (expected row norm over `norm`) and clip (absolute) may be given;
     rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
     diagonal whether these are the entries of a diagonal, and no eigenvalues
+    records  of all nodes, as far as public; None: the declared strength is taken
     """
     k, bound = constants, constants.data_norm**2
     e = within(eigenvalues, bound)
@@ -153,29 +167,44 @@ def decide(
     quiet = std * math.sqrt(weight) / _moment_units(adjacency, bound)
     quiet *= records_changed(adjacency) * k.loss_scale  # the noise of a gradient of bound 1
     h = shape.curvature * k.loss_scale * size**2 * (a / raised)
-    ridge = k.strength * k.regulariser.l2 * size**2 / raised
+    own = k.regulariser.l2 * size**2 / raised  # the regulariser's curvature, over its strength
     # eta, in steps of sqrt(2): the forecast is flat near its least
     steps = [LONGEST * math.sqrt(0.5) ** j for j in range(HALVINGS + 1)]
     unit = shape.force * rms
     clips = [c * unit for c in shape.clips] if clip is None else [clip]
     energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
+    left_open = k.auto_strength and records is not None and bool(np.any(own))
+    chance = 0.5 * k.n_outputs * k.loss_scale / records if left_open and records else 0.0
     best: tuple[float, ...] | None = None
-    for step in steps:
-        undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
-        left = math.fsum(energy * undone)
-        loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
-        for c in clips:
-            noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
-            bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
-            total = left + noisy + bent
-            if best is None or total < best[0]:
-                best = (total, step, c, left, noisy, bent)
+    for strength in STRENGTHS if left_open else (k.strength,):
+        least: tuple[float, ...] | None = None
+        ridge = strength * own
+        for step in steps:
+            undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
+            left = math.fsum(energy * undone)
+            loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
+            drawn = chance * math.fsum((1.0 - np.sqrt(undone)) ** 2)
+            for c in clips:
+                noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
+                bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
+                total = left + noisy + bent + drawn
+                if least is None or total < least[0]:
+                    least = (total, step, c, left, noisy, bent, strength)
+        assert least is not None
+        if best is None or rounded(least[0]) < rounded(best[0]):
+            best = least
     assert best is not None
-    _, step, c, left, noisy, bent = best
+    _, step, c, left, noisy, bent, strength = best
     clipped = None if clip is None and (std == 0.0 or not math.isfinite(unit)) else c
     seen = int((e > edge).sum())
     found = (lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
-    return Setting(*found, h, np.broadcast_to(ridge, h.shape), quiet * c if quiet > 0 else 0.0)
+    ridge = np.broadcast_to(strength * own, h.shape)
+    return Setting(*found, h, ridge, quiet * c if quiet > 0 else 0.0, strength)
+
+
+def rounded(risk: float) -> float:
+    """A forecast to so many digits that all members read the same in it."""
+    return float(f"{risk:.{DIGITS}g}")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from tacenda.problem.moments import packed, unpacked
 NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
 MOMENT = "second_moment"  # in what a run leaves
+STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
 MOMENT_PLACES = 3  # of a round's calls: the release, and the sum's way up and down the tree
@@ -203,6 +204,7 @@ class Chosen:
     clip        to which mapped gradients are clipped; None where nothing is clipped
     smoothness  of the mean loss on mapped records; over the chosen step, for an algorithm that
                 follows it
+    strength    of the regulariser, if it was left open; else None
     noise_std   (k,) forecast for each weight of the output, on the released spectrum, by all rounds
                 of an algorithm that follows it; empty where nothing is forecast
     map_std     (2, k) what the noise of the moment itself does through the map: how far it moves
@@ -214,6 +216,7 @@ class Chosen:
     matrix: Array
     clip: float | None
     smoothness: float
+    strength: float | None
     noise_std: Array
     map_std: Array
     variance: Array
@@ -227,13 +230,15 @@ def choose(
     algorithm: Algorithm,
     weight: float,
     rounds: int,
+    records: float,
 ) -> Chosen:
     """The map from a released second moment (d, d) whose diagonal has noise of that std; (d,): from
     the diagonal alone.
 
-    weight: what was spent on it over what one of the algorithm's rounds spends. An algorithm that
-    follows the release (`Algorithm.follows`) gets clip and step with the least forecast risk
-    (`spectrum.decide`); the others have a clip that was public beforehand.
+    weight: what was spent on it over what one of the algorithm's rounds spends; records: of all
+    nodes, by public numbers that are the same at each. An algorithm that follows the release
+    (`Algorithm.follows`) gets clip, step and, where it was left open, strength with the least
+    forecast risk (`spectrum.decide`); the others have what was public beforehand.
     """
     diagonal = moment.ndim == 1
     e, vectors = (moment, None) if diagonal else _eigen(moment)
@@ -252,6 +257,7 @@ def choose(
         rank=whitening.rank,
         tail=getattr(algorithm, "tail", 1.0),
         diagonal=diagonal,
+        records=records if follows else None,
     )
     kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
     raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]
@@ -266,6 +272,7 @@ def choose(
         np.ascontiguousarray(matrix),
         found.clip,
         found.smoothness / step,
+        found.strength if k.auto_strength else None,
         spread,
         moved,
         records_moment(e, std, k.data_norm**2, diagonal)[:kept],
@@ -329,9 +336,9 @@ def times(matrix: Array, rows: Array) -> Array:
 class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
-    matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness): the
-    public map, held once for all nodes. noise_std (k,), map_std (2, k), variance (k,): as in
-    `Chosen`.
+    matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness; the
+    chosen strength, or -1 where it was declared): the public map, held once for all nodes.
+    noise_std (k,), map_std (2, k), variance (k,): as in `Chosen`.
     """
 
     inner: Any
@@ -409,8 +416,10 @@ class Whitened(Algorithm):
             self.algorithm,
             ratio * node.rounds * self.algorithm.steps_per_round,
             node.rounds,
+            node.n_nodes * node.facts.smallest,
         )
-        numbers = np.array([0.0 if found.clip is None else found.clip, found.smoothness])
+        strength = -1.0 if found.strength is None else found.strength
+        numbers = np.array([found.clip or 0.0, found.smoothness, strength])
         s = WhitenedState(
             None, found.matrix, numbers, found.noise_std, found.map_std, found.variance
         )
@@ -453,8 +462,9 @@ class Whitened(Algorithm):
 
     def _mapped(self, s: WhitenedState, node: Node) -> Node:
         assert s.matrix is not None and s.numbers is not None
-        clip, smoothness = float(s.numbers[0]) or None, float(s.numbers[1])
-        return node.mapped(s.matrix, self.whitening.norm, clip, smoothness)
+        clip, smoothness, strength = (float(x) for x in s.numbers)
+        taught = None if strength < 0 else strength
+        return node.mapped(s.matrix, self.whitening.norm, clip or None, smoothness, taught)
 
     def mapped_facts(self, facts: Facts) -> Facts:
         """Public facts of the mapped records, as far as they are known before any release.
@@ -478,11 +488,15 @@ class Whitened(Algorithm):
         return self.whitening.kind_for(facts.n_features) == DIAGONAL
 
     def released(self, s: WhitenedState) -> dict[str, Array]:
-        """What the wrapped algorithm leaves, and of the map "diagonal" (d,), where it is one, else
-        "second_moment", packed: that of the records, as far as it stands out of its noise."""
+        """What the wrapped algorithm leaves; "strength" (1,), where it was chosen after the release;
+        and of the map "diagonal" (d,), where it is one, else "second_moment", packed: that of the
+        records, as far as it stands out of its noise."""
         found = self.algorithm.released(s.inner)
         if s.matrix is None:
             return found
+        assert s.numbers is not None
+        if s.numbers[2] >= 0:
+            found = {**found, STRENGTH: s.numbers[2:].copy()}
         if s.matrix.ndim == 1:
             return {**found, DIAGONAL: s.matrix}
         assert s.variance is not None

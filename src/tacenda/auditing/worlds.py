@@ -239,8 +239,10 @@ class SharedStore:
     def integer_statistic(self, nodes: Array, statistic: Statistic, w: Array, grid: Array) -> Array:
         return self._store.integer_statistic(self._owner[nodes], statistic, w, grid)
 
-    def mapped(self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
-        return self._store.mapped(self._owner[nodes], matrix, norm, regulariser)
+    def mapped(
+        self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser, strength: float
+    ) -> Store:
+        return self._store.mapped(self._owner[nodes], matrix, norm, regulariser, strength)
 
     def _own_records(self) -> DenseStore:
         if self._copies is None:

@@ -153,7 +153,7 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
         "features": public.shape.features,
         "loss": public.facts.constants.loss.name,
         "regulariser": public.facts.constants.regulariser.name,
-        "strength": public.facts.constants.strength,
+        "strength": public.facts.constants.stated_strength,
     }
     if as_json:
         drawn = None if plot is None else str(plot)

@@ -80,7 +80,10 @@ Graph = Annotated[
     ),
 ]
 Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
-Strength = Annotated[float | None, typer.Option(help="Weight r of the regulariser.")]
+Strength = Annotated[
+    str | None,
+    typer.Option(help="Weight r of the regulariser; 'auto' chooses it from what is released."),
+]
 ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradient to this norm.")]
 Epsilon = Annotated[
     float | None,

@@ -118,7 +118,7 @@ class ProblemSection(Section):
     loss_options: dict[str, float] = Field(default_factory=dict)
     regulariser: str = "l2"
     regulariser_options: dict[str, float] = Field(default_factory=dict)
-    strength: float = 1e-4
+    strength: float | Auto = "auto"
     loss_scale: float = 1.0
     data_norm: float | None = None
     row_scale: float | None = None

@@ -337,6 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         result = replace(result, settings={**result.settings, "seed": None})
         self.privacy_, self.history_, self.result_ = result.privacy, result.history, result
         self.n_iter_ = result.rounds
+        self.strength_ = result.strength
         self.node_labels_ = topology.labels
         self.result_settings_ = result.settings
         self.conditions_ = self._conditions(result)

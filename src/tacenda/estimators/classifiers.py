@@ -31,7 +31,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         classes: Sequence[Any] | None = None,
         class_weight: Mapping[Any, float] | None = None,

@@ -76,7 +76,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         weight_bound: float = 1.0,
         n_nodes: int | None = None,

@@ -64,9 +64,11 @@ PARAMETERS = {
     "target_bounds": """(float, float), default=None
         Declared bounds of the target from public knowledge; targets and predictions are clipped to
         them. A fit without it is refused.""",
-    "strength": """float, default=1e-4
+    "strength": """float or "auto", default="auto"
         Strength of the penalty, on the weights of features scaled to [-1, 1] (of the features
-        themselves without `bounds`) and a constant.""",
+        themselves without `bounds`) and a constant. "auto" chooses it after the records' second
+        moment is released, by the forecast error of noise and of too few records, which costs no
+        privacy; where none is released, and without privacy, it is 1e-5.""",
     "fit_intercept": """bool, default=True
         Whether to add a constant feature, penalised like the others.""",
     "classes": """sequence or None, default=None
@@ -117,8 +119,10 @@ ATTRIBUTES = {
         no row is ever shortened.""",
     "classes_": """ndarray of shape (n_classes,)
         The sorted labels.""",
+    "strength_": """float
+        The strength that was used: `strength`, or the one that "auto" chose.""",
     "selection_strength_": """float
-        The strength at which weights are set to 0: `strength`, or the larger one that the noise
+        The strength at which weights are set to 0: `strength_`, or the larger one that the noise
         asks for (see Notes).""",
     "path_": """RegressionPath or None
         Models of many strengths from this one fit, at no further cost of privacy; None where the

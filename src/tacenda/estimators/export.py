@@ -164,6 +164,7 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model.privacy_ = None if plain is None else Statement.from_plain(plain)
     model.conditions_ = about["conditions"]
     model.n_iter_ = about["settings"]["rounds"]
+    model.strength_ = about["problem"]["strength"]
     model.result_settings_ = {
         **about["settings"],
         "problem": about["problem"],

@@ -155,7 +155,7 @@ class PrivateDiscreteHazard(StackedModel):
         data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         weight_bound: float = 1.0,
         n_nodes: int | None = None,
         graph: Any = None,

@@ -79,7 +79,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         data_norm: float | None = None,
         clip_norm: float | None = None,
         bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         classes: Any = None,
         class_weight: Any = None,
         weight_bound: float = 1.0,

@@ -17,6 +17,7 @@ from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.problem import regularisers
+from tacenda.problem.constants import AUTO, given_strength
 from tacenda.problem.losses import Huber, SmoothedQuantile
 from tacenda.problem.regularisers import ElasticNet
 from tacenda.runtime.result import RunResult
@@ -68,7 +69,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         weight_bound: float = 1.0,
         n_nodes: int | None = None,
@@ -208,20 +209,26 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
     def _drop_noise(self, form: Quadratic | None) -> None:
         """Set the weights to 0 that a larger strength would, the one with the least forecast error
         of all at least the given one; the others keep the given strength. Post-processing."""
-        self.selection_strength_ = float(self.strength)
+        self.selection_strength_ = self.strength_
         if form is None or self.path_ is None or self.epsilon is None:
             return
         which = self._divided_regulariser
-        larger = self.path_.strengths[self.path_.strengths > self.strength]
-        tried = np.append(larger, float(self.strength))
+        larger = self.path_.strengths[self.path_.strengths > self.strength_]
+        tried = np.append(larger, self.strength_)
         models = form.path(which, tried.tolist())
         risks = [form.forecast_risk(w, r * which.l2) for w, r in zip(models, tried, strict=True)]
         best = int(np.argmin(risks))
         self.selection_strength_ = float(tried[best])
-        r, support = float(self.strength), np.flatnonzero(models[best])
+        r, support = self.strength_, np.flatnonzero(models[best])
         coef, intercept = self._scaling.back(form.on_support(support, r * which.l1, r * which.l2))
         n = len(self.node_coef_)
         self._set_coef(np.tile(coef, (n, 1, 1)), np.tile(intercept, (n, 1)))
+
+    def _stated_strength(self, form: Quadratic) -> float:
+        """The parameter `strength`, or what "auto" finds in a released form."""
+        if self.strength != AUTO:
+            return given_strength(self.strength)
+        return form.best_strength(self._divided_regulariser)
 
     def _strengths(self, form: Quadratic) -> Floats:
         """From a strength that leaves no weight (l1), or a tenth of it (l2), downwards."""
@@ -456,7 +463,7 @@ class PrivateElasticNet(_PrivateRegressor):
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         weight_bound: float = 1.0,
         n_nodes: int | None = None,
@@ -547,7 +554,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         weight_bound: float = 1.0,
         n_nodes: int | None = None,
@@ -643,7 +650,7 @@ class PrivateQuantileRegressor(_PrivateRegressor):
         clip_norm: float | None = None,
         bounds: Any = None,
         target_bounds: Any = None,
-        strength: float = 1e-4,
+        strength: float | str = "auto",
         fit_intercept: bool = True,
         weight_bound: float = 1.0,
         n_nodes: int | None = None,

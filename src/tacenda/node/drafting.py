@@ -317,7 +317,7 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
         "loss": k.loss.name,
         "loss_options": None if usual else asdict(k.loss),  # type: ignore[call-overload]
         "regulariser": k.regulariser.name,
-        "strength": k.strength,
+        "strength": k.stated_strength,
         "loss_scale": k.loss_scale,
         "clip_norm": k.clip_norm,
     }

@@ -33,7 +33,7 @@ from tacenda.runtime.history import History
 from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 from tacenda.runtime.places import OpenGate
-from tacenda.runtime.result import RunResult
+from tacenda.runtime.result import RunResult, with_strength
 
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
 REACHED_RADIUS = (
@@ -363,17 +363,18 @@ class Peer:
                 }
             ]
         )
+        released = self._plan.spec.algorithm.released(self._host.state)
         return RunResult(
             models.reshape(shape),
             last.reshape(shape),
             history,
             self.statement(),
-            self._settings(),
+            with_strength(self._settings(), released),
             self.warnings(),
             seconds,
             traffic.messages,
             traffic.bytes,
-            self._plan.spec.algorithm.released(self._host.state),
+            released,
             self._noise_std(),
         )
 

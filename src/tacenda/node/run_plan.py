@@ -218,9 +218,14 @@ class _Watch(BlankQueries):
         return not self._noticed
 
     def mapped(
-        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None,
+        smoothness: float | None,
+        strength: float | None,
     ) -> _Watch:
-        there = self.facts.mapped(matrix, norm, clip_norm, smoothness)
+        there = self.facts.mapped(matrix, norm, clip_norm, smoothness, strength)
         return _Watch(there, self._full, self._noticed)
 
     def gradient(

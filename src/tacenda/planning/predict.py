@@ -245,7 +245,7 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
         list(partition.by_sizes(X, y, sizes.tolist())),
         loss=k.loss,
         regulariser=k.regulariser,
-        strength=k.strength,
+        strength=k.stated_strength,
         loss_scale=k.loss_scale,
         data_norm=k.data_norm,
         clip_norm=k.clip_norm,

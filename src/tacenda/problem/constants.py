@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from tacenda.problem.regularisers import Regulariser
 # also as float32
 RADIUS = 1e9
 LARGEST_RADIUS = 1e15
+# `strength="auto"`: until a release tells more, and where none does; a public number
+AUTO, PUBLIC_STRENGTH = "auto", 1e-5
 # Of what is declared: inside, no float can overflow on its way to a bounded gradient
 SENSIBLE = (1e-9, 1e9)
 
@@ -28,7 +31,9 @@ class Constants:
 
     f_i(w) = (c/m_i) sum_j loss(w; x_ij, y_ij) + r R(w), with |x_ij| <= data_norm, c = `loss_scale`,
     r = `strength`. radius: no coordinate of a point at which records are asked, or of a message, is
-    larger in absolute value.
+    larger in absolute value. auto_strength: r was left open. It is `PUBLIC_STRENGTH` in everything
+    that is decided before a release; a method that releases the records' spectrum chooses its own
+    afterwards, for mapped records, whose strong convexity counts as 0.
     """
 
     loss: Loss
@@ -39,6 +44,7 @@ class Constants:
     clip_norm: float | None = None
     n_outputs: int = 1
     radius: float = RADIUS
+    auto_strength: bool = False
 
     def __post_init__(self) -> None:
         """Declarations within sense: the proofs that no float breaks a bound (docs/decisions/0011)
@@ -62,7 +68,7 @@ class Constants:
         *,
         loss: str | Loss,
         regulariser: str | Regulariser | None = "l2",
-        strength: float = 1e-4,
+        strength: float | str = AUTO,
         loss_scale: float = 1.0,
         data_norm: float = 1.0,
         clip_norm: float | None = None,
@@ -86,15 +92,17 @@ class Constants:
                 f"at least two of them (n_outputs where they are only counted), not {classes}; "
                 "list the labels from public knowledge, or use a loss for two classes."
             )
+        auto = isinstance(strength, str) and strength == AUTO
         return cls(
             which,
             regularisers.divided(regularisers.by_name(regulariser), row_scale),
-            checks.positive(f"{prefix}strength", strength, zero=True),
+            PUBLIC_STRENGTH if auto else given_strength(strength, f"{prefix}strength"),
             checks.positive(f"{prefix}loss_scale", loss_scale),
             checks.positive(f"{prefix}data_norm", data_norm),
             None if clip_norm is None else checks.positive(f"{prefix}clip_norm", clip_norm),
             classes if multiclass else 1,
             checks.positive(f"{prefix}radius", radius),
+            auto,
         )
 
     @property
@@ -118,6 +126,11 @@ class Constants:
         if self.loss.kind == "multiclass":
             return 2.0 * self.loss.curvature * (1.0 - 1.0 / self.n_outputs) * self.data_norm**2
         return self.loss.curvature * self.data_norm**2
+
+    @property
+    def stated_strength(self) -> float | str:
+        """As `declared` reads it: "auto" where it was left open."""
+        return AUTO if self.auto_strength else self.strength
 
     @property
     def strong_convexity(self) -> float:
@@ -152,3 +165,13 @@ class Constants:
                 self.curvature_trace * self.loss_scale / rank, np.multiply(size, kappa)
             )
         return np.asarray(rank * np.log1p(share))
+
+
+def given_strength(strength: Any, name: str = "strength") -> float:
+    """The number that was given, at least 0; any word but "auto" is refused here."""
+    if isinstance(strength, str):
+        raise InputError(
+            f'{name} must be a number of at least 0 or "auto", not {strength!r}; "auto" chooses it '
+            "from what is released."
+        )
+    return checks.positive(name, strength, zero=True)

@@ -125,15 +125,18 @@ class Facts:
         norm: float,
         clip_norm: float | None = None,
         smoothness: float | None = None,
+        strength: float | None = None,
     ) -> Facts:
         """The facts of the records x' = matrix' x, cut to `norm`, for models v that mean w =
         matrix v; matrix (p, k), or (p,) for a diagonal one.
 
-        Sizes stay. The regulariser becomes R(matrix v), its strong convexity is declared as 0. The
+        Sizes stay. The regulariser becomes R(matrix v), its strong convexity is declared as 0, so
+        that its strength may be one that a release taught: `strength`, if not the declared one. The
         radius grows by as much as the map's shortest column is shorter than 1: that far v must
         reach to say what w could say.
         """
         k = self.constants
+        r = k.strength if strength is None else float(strength)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = matrix * matrix
             lengths = np.sqrt(squares if matrix.ndim == 1 else squares.sum(axis=0))
@@ -142,7 +145,8 @@ class Facts:
             k,
             data_norm=float(norm),
             clip_norm=None if clip_norm is None else float(clip_norm),
-            regulariser=regularisers.mapped(k.regulariser, k.strength, matrix, k.n_outputs),
+            regulariser=regularisers.mapped(k.regulariser, r, matrix, k.n_outputs),
+            strength=r,
             radius=max(k.radius, min(k.radius / shortest, LARGEST_RADIUS)),
         )
         return replace(

@@ -129,9 +129,14 @@ class LatticeQueries(Queries):
         return seal(whole, sensitivity / step, asked=asked) * step
 
     def mapped(
-        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None,
+        smoothness: float | None,
+        strength: float | None,
     ) -> LatticeQueries:
-        other = super().mapped(matrix, norm, clip_norm, smoothness)
+        other = super().mapped(matrix, norm, clip_norm, smoothness, strength)
         assert isinstance(other, LatticeQueries)
         if not self._common:
             other._grid = self._grid * power_of_two(_moved(other.facts) / _moved(self.facts))

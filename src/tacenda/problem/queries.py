@@ -111,7 +111,12 @@ class Answers(Protocol):
     ) -> Bounded: ...
     def statistic(self, statistic: Statistic, w: Array) -> Bounded: ...
     def mapped(
-        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None,
+        smoothness: float | None,
+        strength: float | None,
     ) -> Answers: ...
 
 
@@ -299,18 +304,25 @@ class Queries:
         return seal(values, self.facts.statistic_sensitivity(statistic), asked=asked)
 
     def mapped(
-        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None,
+        smoothness: float | None,
+        strength: float | None,
     ) -> Queries:
         """The same questions to the records x' = matrix' x, cut to `norm`: new private records
         behind the same door; matrix (p, k), or (p,) for a diagonal one, is public."""
         _refuse_secret_point(matrix)
         check_map(self.facts, matrix)
-        facts = self.facts.mapped(matrix, norm, clip_norm, smoothness)
+        facts = self.facts.mapped(matrix, norm, clip_norm, smoothness, strength)
         other = copy.copy(self)
         other.facts, other._divisors = facts, {}
-        other._store = self._store.mapped(self._at, matrix, norm, facts.constants.regulariser)
+        k = facts.constants
+        other._store = self._store.mapped(self._at, matrix, norm, k.regulariser, k.strength)
         other._at = read_only(np.arange(len(self._at)))
-        other._map = self._named("mapped", matrix, norm, clip_norm)
+        taught = () if strength is None else (strength,)
+        other._map = self._named("mapped", matrix, norm, clip_norm, *taught)
         return other
 
     def _named(self, *parts: Any) -> bytes:
@@ -440,9 +452,14 @@ class BlankQueries:
         )
 
     def mapped(
-        self, matrix: Array, norm: float, clip_norm: float | None, smoothness: float | None
+        self,
+        matrix: Array,
+        norm: float,
+        clip_norm: float | None,
+        smoothness: float | None,
+        strength: float | None,
     ) -> BlankQueries:
-        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness), self._full)
+        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness, strength), self._full)
 
 
 def moment_name(diagonal: bool) -> str:

@@ -490,7 +490,9 @@ class Store:
             lambda model: self.scores(first, last, model),
         )
 
-    def mapped(self, nodes: Ints, matrix: Array, norm: float, regulariser: Regulariser) -> Store:
+    def mapped(
+        self, nodes: Ints, matrix: Array, norm: float, regulariser: Regulariser, strength: float
+    ) -> Store:
         """The records x' = matrix' x of these nodes, cut to `norm`, as a store of their own:
         position k is nodes[k].
 
@@ -539,7 +541,7 @@ class Store:
             n_outputs=self.n_outputs,
             loss=self.loss,
             regulariser=regulariser,
-            strength=self.strength,
+            strength=strength,
             loss_scale=self.loss_scale,
             divisors=self.divisors[nodes],
             weights=None if self.weights is None else self.weights[taken],

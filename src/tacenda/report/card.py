@@ -152,7 +152,7 @@ def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | Non
         f"Linear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
         f"one model per node ({shape[0]}) and their average.\n"
         f"Loss {p['loss']}, regulariser {p['regulariser']} of strength "
-        f"{numbers.setting(p['strength'])}; rows of norm at most {numbers.row_bound(p)}."
+        f"{numbers.strength(p)}; rows of norm at most {numbers.row_bound(p)}."
     )
 
 

@@ -99,6 +99,12 @@ def row_bound(problem: dict[str, Any]) -> str:
     return setting(problem["data_norm"]) + after
 
 
+def strength(problem: dict[str, Any]) -> str:
+    """Of the regulariser, and who chose it."""
+    by = " (chosen by auto)" if problem.get("auto_strength") else ""
+    return f"{problem['strength']:.3g}{by}"
+
+
 def setting(value: Any) -> str:
     """A hyperparameter as plain words: schedules by name, lists shortened."""
     if value is None:

@@ -141,7 +141,7 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
     total, fewest, most = (numbers.whole(int(k)) for k in (sizes.sum(), sizes.min(), sizes.max()))
     facts = [
         ("Loss", p["loss"]),
-        ("Regulariser", f"{p['regulariser']}, strength {numbers.setting(p['strength'])}"),
+        ("Regulariser", f"{p['regulariser']}, strength {numbers.strength(p)}"),
         ("Loss scale", numbers.setting(p["loss_scale"])),
         ("Features", numbers.whole(int(p["n_features"]))),
         ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),

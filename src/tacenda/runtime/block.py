@@ -101,7 +101,7 @@ class Block:
         self._reach = reach
         self.memo: dict[str, Any] = {}
         self._calls = [0]  # a list: a mapped block counts on
-        self._mapped: tuple[Array, float, float | None, float | None] | None = None
+        self._mapped: tuple[Any, ...] | None = None
         # None, not itself: what refers to itself lives on until the collector comes, with all rows
         self._other: Block | None = None
 
@@ -151,10 +151,12 @@ class Block:
         norm: float,
         clip_norm: float | None = None,
         smoothness: float | None = None,
+        strength: float | None = None,
     ) -> Block:
         """The same block on mapped records; it shares the round's calls, the door and the
         neighbours. Asked again with the same map, it is the same block."""
-        found, other, rest = self._mapped, self._other, (norm, clip_norm, smoothness)
+        found, other = self._mapped, self._other
+        rest = (norm, clip_norm, smoothness, strength)
         if (
             found is None
             or other is None

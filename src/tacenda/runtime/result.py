@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,11 @@ class RunResult:
     def rounds(self) -> int:
         """Number of rounds of the run."""
         return int(self.settings["rounds"])
+
+    @property
+    def strength(self) -> float:
+        """Of the regulariser: as declared, or as chosen after a release (`strength="auto"`)."""
+        return float(self.settings["problem"]["strength"])
 
     def __repr__(self) -> str:
         name = self.settings["algorithm"]["name"]
@@ -238,3 +244,11 @@ def _put_back(value: Any, tensors: dict[str, Array]) -> Any:
     if RANGE in value:
         return range(value[RANGE])
     return {k: _put_back(v, tensors) for k, v in value.items()}
+
+
+def with_strength(settings: dict[str, Any], released: Mapping[str, Array]) -> dict[str, Any]:
+    """The settings of a run with the strength that was chosen after a release, if one was."""
+    chosen = released.get("strength")
+    if chosen is None:
+        return settings
+    return {**settings, "problem": {**settings["problem"], "strength": float(chosen[0])}}

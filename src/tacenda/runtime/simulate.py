@@ -34,7 +34,7 @@ from tacenda.runtime.loop import Checkpointer, Observer, drive
 from tacenda.runtime.metrics import Snapshot, check_metrics, measure
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.ranks import ALONE, Ranks
-from tacenda.runtime.result import RunResult
+from tacenda.runtime.result import RunResult, with_strength
 from tacenda.runtime.spec import RunSpec, algorithm_of, start_rows
 from tacenda.runtime.unseen import Unseen
 
@@ -353,17 +353,18 @@ class _Simulation:
         shape = (-1, p.dim) if p.n_outputs == 1 else (-1, p.n_outputs, p.n_features)
         cost = self.cost()
         statement = self.spec.statement(self.hosts.charges(), self.noise.kind, start=self.start)
+        released = self.hosts.released()
         return RunResult(
             models.reshape(shape),
             last.reshape(shape),
             self.history,
             statement,
-            {**self.settings(), "rounds": self.done},
+            with_strength({**self.settings(), "rounds": self.done}, released),
             self.warnings,
             cost["seconds"],
             cost["messages"],
             cost["bytes"],
-            self.hosts.released(),
+            released,
             None if statement is None else self.hosts.noise_std(self.spec.rounds),
             self.measuring,
         )

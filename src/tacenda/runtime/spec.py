@@ -293,6 +293,7 @@ class RunSpec:
                 "loss": k.loss.name,
                 "regulariser": k.regulariser.name,
                 "strength": k.strength,
+                "auto_strength": k.auto_strength,
                 "loss_scale": k.loss_scale,
                 "data_norm": k.data_norm,
                 "clip_norm": k.clip_norm,

@@ -3,6 +3,7 @@ after the other, the descent by its recursion, and all constants as numbers."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -79,6 +80,7 @@ def decided(
     rank: int | None = None,
     tail: float = 0.5,
     diagonal: bool = False,
+    records: float | None = None,
 ) -> Setting:
     bound = k.data_norm**2
     e, d = cut(values, bound), len(values)
@@ -98,20 +100,25 @@ def decided(
     # sensitivities: sqrt(changed) bound/m of the moment, changed c0/m of a gradient of bound 1
     noise = std * math.sqrt(weight) * changed * c0 / (math.sqrt(changed) * bound)
     h = [typical * c0 * size2 * v / w for v, w in zip(a, f, strict=True)]
-    ridge = [k.strength * k.regulariser.l2 * size2 / w for w in f]
+    chooses = k.auto_strength and records is not None and k.regulariser.l2 > 0
+    tried = [10 ** (-j / 2) for j in range(15)] if chooses else [k.strength]
     found: list[tuple[float, ...]] = []
-    for j in range(27):
+    for strength, j in itertools.product(tried, range(27)):
         step = 1.5 / math.sqrt(2) ** j
-        left = loud = 0.0
-        for hk, rk, ak in zip(h, ridge, a, strict=True):
+        left = loud = drawn = 0.0
+        for hk, fk, ak in zip(h, f, a, strict=True):
+            rk = strength * k.regulariser.l2 * size2 / fk
             rest, spread = descent(late * hk, rk, step / smooth, rounds, tail)
             left += 0.5 * outputs * typical * c0 * signal * ak / sum(a) * rest
             loud += 0.5 * outputs * (hk + rk) * spread
+            if chooses and records:  # a mean gradient of variance h c0/records, all rounds alike
+                drawn += 0.5 * outputs * c0 / records * (1 - math.sqrt(rest)) ** 2
         for c in [v * force * row for v in clips] if clip is None else [clip]:
             bent = 0.15 * c0 * max(0.0, 1 - c / (force * row)) ** 3 if math.isfinite(force) else 0.0
             noisy = loud * (noise * c) ** 2 if noise else 0.0
-            found.append((left + noisy + bent, step, c, left, noisy, bent))
-    _, step, c, left, noisy, bent = min(found, key=lambda one: one[0])
+            found.append((left + noisy + bent + drawn, step, c, left, noisy, bent, strength))
+    _, step, c, left, noisy, bent, strength = min(found, key=lambda one: one[0])
+    ridge = [strength * k.regulariser.l2 * size2 / w for w in f]
     none = clip is None and (std == 0 or not math.isfinite(force))
     return Setting(
         lowest,
@@ -126,6 +133,7 @@ def decided(
         np.array(h),
         np.array(ridge),
         noise * c if noise else 0.0,
+        strength,
     )
 
 
@@ -162,6 +170,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("smoothed hinge", {"loss": "smoothed-hinge"}, {"std": 3e-3}),
     ("huber", {"loss": "huber", "loss_scale": 3.0}, {"std": 3e-3}),
     ("squared", {"loss": "squared", "clip_norm": 3.0, "data_norm": 2.0}, {"std": 3e-2}),
+    ("strength left open", {"strength": "auto"}, {"records": 3000.0}),
+    ("few records", {"strength": "auto"}, {"records": 30.0, "std": 1e-2}),
+    ("open, huber", {"loss": "huber", "strength": "auto"}, {"records": 200.0, "std": 1e-2}),
+    ("open, no records", {"strength": "auto"}, {}),
     ("squared, not clipped", {"loss": "squared"}, {"std": 0.0, "tail": 0.3}),
 ]
 

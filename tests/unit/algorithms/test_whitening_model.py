@@ -346,7 +346,7 @@ def test_what_the_noise_of_the_moment_does_to_the_model_is_minus_the_inverse_tim
     state = WhitenedState(
         TreeState((w @ vectors / scale)[None], np.ones((1, 1))),
         scale if diagonal else vectors * scale,
-        np.array([0.0, 1.0]),
+        np.array([0.0, 1.0, -1.0]),
         np.zeros(d),
         np.array([s / values, np.ones(d)]),
     )

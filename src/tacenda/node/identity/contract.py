@@ -72,7 +72,7 @@ class ProblemTerms(_Part):
         | None
     ) = None
     regulariser: str = "l2"
-    strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1e-4
+    strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = "auto"
     loss_scale: Positive = 1.0
     data_norm: Positive = 1.0
     row_scale: Positive = 1.0
