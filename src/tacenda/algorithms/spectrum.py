@@ -139,7 +139,8 @@ def decide(
     records: float | None = None,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum, and the
-    regulariser's strength where it was left open (`Constants.auto_strength`) and `records` is told.
+    regulariser's strength where it was left open (`Constants.auto_strength`), `records` is told and
+    there is noise.
 
     std      of a diagonal entry of the network's mean moment
     weight   the moment's share of the budget over that of one round's gradient
@@ -173,7 +174,7 @@ def decide(
     unit = shape.force * rms
     clips = [c * unit for c in shape.clips] if clip is None else [clip]
     energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
-    left_open = k.auto_strength and records is not None and bool(np.any(own))
+    left_open = k.auto_strength and records is not None and std > 0 and bool(np.any(own))
     chance = 0.5 * k.n_outputs * k.loss_scale / records if left_open and records else 0.0
     best: tuple[float, ...] | None = None
     for strength in STRENGTHS if left_open else (k.strength,):

@@ -100,7 +100,7 @@ def decided(
     # sensitivities: sqrt(changed) bound/m of the moment, changed c0/m of a gradient of bound 1
     noise = std * math.sqrt(weight) * changed * c0 / (math.sqrt(changed) * bound)
     h = [typical * c0 * size2 * v / w for v, w in zip(a, f, strict=True)]
-    chooses = k.auto_strength and records is not None and k.regulariser.l2 > 0
+    chooses = k.auto_strength and records is not None and std > 0 and k.regulariser.l2 > 0
     tried = [10 ** (-j / 2) for j in range(15)] if chooses else [k.strength]
     found: list[tuple[float, ...]] = []
     for strength, j in itertools.product(tried, range(27)):
@@ -117,7 +117,9 @@ def decided(
             bent = 0.15 * c0 * max(0.0, 1 - c / (force * row)) ** 3 if math.isfinite(force) else 0.0
             noisy = loud * (noise * c) ** 2 if noise else 0.0
             found.append((left + noisy + bent + drawn, step, c, left, noisy, bent, strength))
-    _, step, c, left, noisy, bent, strength = min(found, key=lambda one: one[0])
+    # of each strength the best, and of these to six digits the least; of equals the strongest
+    each = [min((one for one in found if one[6] == r), key=lambda one: one[0]) for r in tried]
+    _, step, c, left, noisy, bent, strength = min(each, key=lambda one: float(f"{one[0]:.6g}"))
     ridge = [strength * k.regulariser.l2 * size2 / w for w in f]
     none = clip is None and (std == 0 or not math.isfinite(force))
     return Setting(
@@ -173,6 +175,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("strength left open", {"strength": "auto"}, {"records": 3000.0}),
     ("few records", {"strength": "auto"}, {"records": 30.0, "std": 1e-2}),
     ("open, huber", {"loss": "huber", "strength": "auto"}, {"records": 200.0, "std": 1e-2}),
+    ("open, no noise", {"strength": "auto"}, {"records": 200.0, "std": 0.0}),
     ("open, no records", {"strength": "auto"}, {}),
     ("squared, not clipped", {"loss": "squared"}, {"std": 0.0, "tail": 0.3}),
 ]

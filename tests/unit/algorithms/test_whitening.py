@@ -36,7 +36,7 @@ def choose(
     moment: Any, std: float, facts: Facts, whitening: Whitening, algorithm: Any = None
 ) -> Chosen:
     """Before 20 rounds, of an algorithm that does not follow the release if none is named."""
-    return choose_for(moment, std, facts, whitening, algorithm or A.PVP(), 2.0, 20)
+    return choose_for(moment, std, facts, whitening, algorithm or A.PVP(), 2.0, 20, 400.0)
 
 
 def moment(d: int, seed: int, spread: float = 3.0) -> Any:

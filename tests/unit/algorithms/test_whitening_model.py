@@ -27,7 +27,7 @@ from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
-from tacenda.problem.constants import Constants
+from tacenda.problem.constants import PUBLIC_STRENGTH, Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
@@ -146,7 +146,7 @@ def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float
     matrix = states[0].matrix
     full = np.diag(matrix) if matrix.ndim == 1 else matrix
     np.testing.assert_allclose(full @ full.T, square, rtol=1e-7, atol=1e-10)
-    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness])
+    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0])
     # From here on with the map as it is kept, whose signs are its own
     v = np.linalg.solve(full, start[0])
     length = clip or whitening.norm  # of logistic gradients on rows of that norm
@@ -275,13 +275,13 @@ def test_after_a_change_of_members_the_map_stays(kind: str) -> None:
 def test_rank_keeps_the_directions_of_the_largest_eigenvalues() -> None:
     facts = Facts(np.full(4, 100.0), P, Constants.declared(loss="logistic", classes=2))
     moment = np.diag([0.1, 0.5, 0.02])
-    found: Chosen = choose(moment, 0.0, facts, Whitening(rank=2), A.PVP(), 2.0, 20)
+    found: Chosen = choose(moment, 0.0, facts, Whitening(rank=2), A.PVP(), 2.0, 20, 400.0)
     assert found.matrix.shape == (3, 2) and found.matrix.flags.c_contiguous
     lengths = np.abs(found.matrix)
     assert lengths[[1, 0], [0, 1]].min() > 0
     assert not np.delete(lengths.ravel(), [1 * 2 + 0, 0 * 2 + 1]).any()
     assert lengths[0, 1] / lengths[1, 0] == pytest.approx(math.sqrt(5))
-    more = choose(moment, 0.0, facts, Whitening(rank=9), A.PVP(), 2.0, 20)
+    more = choose(moment, 0.0, facts, Whitening(rank=9), A.PVP(), 2.0, 20, 400.0)
     assert more.matrix.shape == (3, 3)
 
 
@@ -291,7 +291,7 @@ def test_only_what_follows_the_release_has_its_step_chosen() -> None:
     moment, std = np.diag([0.3, 0.1, 0.02]), 0.02
     e = np.array([0.3, 0.1, 0.02])
     for inner, follows in ((A.TreeGD(tail=0.3), True), (A.IPADMM(), False)):
-        found = choose(moment, std, facts, Whitening(), inner, 2.0, 20)
+        found = choose(moment, std, facts, Whitening(), inner, 2.0, 20, 400.0)
         same = decide(
             e,
             std,
@@ -301,13 +301,14 @@ def test_only_what_follows_the_release_has_its_step_chosen() -> None:
             scale=None if follows else 0.7,
             clip=None if follows else 0.5,
             tail=0.3 if follows else 1.0,
+            records=400.0 if follows else None,
         )
         assert found.clip == same.clip
         assert found.smoothness == pytest.approx(same.smoothness / (same.step if follows else 1.0))
         np.testing.assert_allclose(
             np.linalg.norm(found.matrix, axis=0), same.scale / np.sqrt(np.maximum(e, same.floor))
         )
-    given = choose(moment, std, facts, Whitening(scale=0.4), A.IPADMM(), 2.0, 20)
+    given = choose(moment, std, facts, Whitening(scale=0.4), A.IPADMM(), 2.0, 20, 400.0)
     assert given.matrix[0, 0] / found.matrix[0, 0] == pytest.approx(0.4 / 0.7)
 
 
@@ -353,3 +354,28 @@ def test_what_the_noise_of_the_moment_does_to_the_model_is_minus_the_inverse_tim
     facts = Facts.of(tc.Problem([(np.eye(d) / 2, [0, 1, 0, 1])], classes=(0, 1)))
     found = Whitened(tc.algorithms.TreeGD()).noise_std(state, facts, 20)
     np.testing.assert_allclose(found, moved.std(axis=0), rtol=0.03)
+
+
+def test_a_strength_that_was_left_open_is_chosen_after_the_release_and_used() -> None:
+    """A power of sqrt(10), the same in any blocks, told, and what the mapped problem has; nothing
+    that is planned before the release knows of it."""
+    parts = problem()[1]
+    left_open = tc.Problem(parts, data_norm=NORM, classes=("no", "yes"))
+    wrapped = Whitened(A.TreeGD(), Whitening())
+    told = {}
+    for blocks in (1, 3):
+        run = tc.simulate(left_open, RING, wrapped, ROUNDS, tc.Privacy(3.0), seed=1, blocks=blocks)
+        told[blocks] = run.strength
+        assert run.released["strength"].tolist() == [run.strength]
+        assert run.settings["problem"]["auto_strength"]
+    power = 2 * math.log10(told[1])
+    assert power == pytest.approx(round(power)) and told[1] == told[3] != PUBLIC_STRENGTH
+    facts = Facts.of(left_open)
+    assert facts.constants.strength == left_open.strength == PUBLIC_STRENGTH
+    there = facts.mapped(2.0 * np.eye(P), 1.0, strength=told[1]).constants
+    assert there.strength == told[1] and there.strong_convexity == 0.0
+    assert there.regulariser.l2.tolist() == [4.0] * P
+    given = tc.simulate(problem()[0], RING, wrapped, ROUNDS, tc.Privacy(3.0), seed=1)
+    assert given.strength == STRENGTH and "strength" not in given.released
+    plain = tc.simulate(left_open, RING, A.GossipGD(step_size=0.1), 2, tc.Privacy(3.0), seed=1)
+    assert plain.strength == PUBLIC_STRENGTH
