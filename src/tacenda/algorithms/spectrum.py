@@ -51,7 +51,7 @@ REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
 COUNT_SIGNAL = 0.5  # of counts: of the logarithm of the rate
 STEEPER = 4.0  # the mean rate of counts may be so many times the typical one
 STRENGTHS = tuple(10.0 ** (-0.5 * j) for j in range(15))  # from 1 down to 1e-7
-DIGITS = 6  # of forecasts that are compared: what follows is rounding, and may differ by machine
+DIGITS = 3  # of forecasts that are compared: what follows is rounding, and may differ by machine
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
 
 

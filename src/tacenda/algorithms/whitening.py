@@ -488,7 +488,7 @@ class Whitened(Algorithm):
         return self.whitening.kind_for(facts.n_features) == DIAGONAL
 
     def released(self, s: WhitenedState) -> dict[str, Array]:
-        """What the wrapped algorithm leaves; "strength" (1,), where it was chosen after the release;
+        """What the wrapped algorithm leaves; "strength" (1,), where it was chosen after a release;
         and of the map "diagonal" (d,), where it is one, else "second_moment", packed: that of the
         records, as far as it stands out of its noise."""
         found = self.algorithm.released(s.inner)

@@ -16,7 +16,7 @@ from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, declared_shape, public_shape
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import mixing_from_plain
-from tacenda.planning.advice import too_much_noise, uneven_sizes
+from tacenda.planning.advice import noise_advice, uneven_sizes
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
@@ -57,7 +57,7 @@ class PublicRun:
             for coalition in sorted(coalitions, key=str)
             for sentence in uneven_sizes(facts, self.topology.labels, coalition)
         ]
-        return [*self.privacy.advice(records), *too_much_noise(self.facts, self.privacy), *uneven]
+        return [*self.privacy.advice(records), *noise_advice(self.facts, self.privacy), *uneven]
 
     def spec(self, choice: Choice) -> RunSpec:
         """One of its algorithms as a run; an error where its parts do not go together."""

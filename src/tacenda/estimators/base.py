@@ -39,6 +39,7 @@ from tacenda.evaluation.coefficients import (
 from tacenda.graph.topology import Topology
 from tacenda.inference.asking import check_width, facts_of_run, intervals, statistic_of
 from tacenda.inference.design import INTERCEPT, Design, Forecast, forecast
+from tacenda.planning.advice import class_sentence
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import plan_facts
@@ -671,6 +672,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
                 "public: these have no protection, and nothing was charged for them."
             )
+        if self.plan_ is not None and result.privacy is not None:
+            budget = Privacy(self.epsilon, self.delta, self.adjacency, coalition=self.coalition)
+            said += class_sentence(self.plan_.facts, budget)
         if self._heaviest is not None:
             said.append(
                 f"Records have weights from 0 to {self._heaviest:g}, a public bound for which the "

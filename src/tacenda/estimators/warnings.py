@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from tacenda.errors import DeclarationWarning, WeakPrivacyWarning
-from tacenda.planning.advice import too_much_noise
+from tacenda.planning.advice import noise_advice
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 
@@ -93,5 +93,5 @@ def warn_of_counts(most: float, declared: bool, mean: float, lost: float, propos
 def warn_of_noise(facts: Facts, privacy: Privacy) -> None:
     """Said where the noise that the budget asks for is larger than what all records together can
     say; from public numbers alone."""
-    for sentence in too_much_noise(facts, privacy):
+    for sentence in noise_advice(facts, privacy):
         warnings.warn(sentence, WeakPrivacyWarning, stacklevel=4)

@@ -25,7 +25,7 @@ from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
-from tacenda.node.meaning import learnt
+from tacenda.node.meaning import learnt, minded
 from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
@@ -63,6 +63,7 @@ def check(
     name = identity.name
     told = f"{what}: {plan.spec.algorithm.title}, {learnt(contract)}"
     findings.append(Finding("contract", True, told))
+    findings += [Finding("mind", True, sentence) for sentence in minded(plan)]
     if settings.policy is not None:
         findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:

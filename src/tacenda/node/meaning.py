@@ -7,7 +7,7 @@ from typing import Any
 from tacenda.node.identity.certificates import spoken
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan
-from tacenda.planning.advice import uneven_sizes
+from tacenda.planning.advice import noise_advice, uneven_sizes
 from tacenda.privacy.statement import unit_of
 from tacenda.words import against, counted
 
@@ -65,9 +65,15 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
 
 
 def minded(plan: RunPlan) -> list[str]:
-    """What the contract's graph and the members' sizes cost, where that is much."""
-    names, coalition = plan.contract.names, pooled(plan)
-    return [*plan.spec.cut_advice(), *uneven_sizes(plan.spec.facts, names, coalition)]
+    """What to know before anything is charged, from the contract alone: what its graph and the
+    members' sizes cost, where that is much, and noise that leaves little to learn."""
+    names, coalition, privacy = plan.contract.names, pooled(plan), plan.spec.privacy
+    assert privacy is not None
+    return [
+        *plan.spec.cut_advice(),
+        *uneven_sizes(plan.spec.facts, names, coalition),
+        *noise_advice(plan.spec.facts, privacy),
+    ]
 
 
 def learnt(contract: Contract) -> str:

@@ -1,5 +1,5 @@
-"""Said before a run, from public numbers alone: a budget that promises next to nothing, noise above
-all that the records can say, or members so small that they make the noise of all."""
+"""Said before a run, from public numbers alone: noise above what the records can say, how many
+records a class needs, and members so small that they make the noise of all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.planning.forecast import Landscape
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
@@ -18,29 +19,114 @@ from tacenda.words import counted
 # From here on a model is hardly better than a guess: the length of the noise in the average
 # gradient, over the largest that a mean of gradients can have.
 TOO_MUCH = 0.35
+# Shares of what there is to learn that noise is forecast to cost: where it is said, and what the
+# records that are named would bring it down to
+WEAK, WELL = 0.35, 0.1
+MOST_RECORDS = 2.0**40  # over those there are: no more are named
+# Of a class's own signal, on whitened rows, noise may cost one half: sqrt(2) features noise records
+CLASS = math.sqrt(2.0)
 UNEVEN = 1.25  # times the noise without the smallest members, from which they are named
 MOST_NAMED = 5
 
 
-def too_much_noise(facts: Facts, privacy: Privacy) -> list[str]:
-    """One sentence where the noise that the budget asks for is larger than what all records
-    together can say; often none."""
-    k = facts.constants
-    largest = float(np.max(np.asarray(privacy.epsilon, float)))
-    if privacy.delta == 0 or not math.isfinite(k.gradient_bound) or not 0 < largest < math.inf:
+def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
+    """One sentence where noise takes most of what all records together can say, or a large share of
+    it, and one where classes may be too rare to be learnt; often none."""
+    average = _average_noise(facts, privacy)
+    if average is None:
         return []
-    noise = facts.gradient_sensitivity() / gaussian_mu(largest, privacy.delta)
-    n, average = facts.n, average_noise(noise, privacy.coalition)
+    k, records, n = facts.constants, float(facts.sizes.sum()), facts.n
+    about = f"{counted(int(records), 'record')} on {counted(n, 'node')}"
+    at = f"at epsilon={_largest(privacy):g}"
     share = average * math.sqrt(facts.dim) / (k.gradient_bound * k.loss_scale)
-    if share <= TOO_MUCH:
+    if share > TOO_MUCH:
+        return [
+            f"Too much noise: {at} the noise is {share:.2g} times the largest signal that {about} "
+            f"can give {facts.dim} weights, so the model will hardly be better than a guess. Use "
+            f"more records (about {records * share / (0.2 * TOO_MUCH):.0f} in all), fewer features "
+            "or a larger epsilon."
+        ]
+    found, land = [], Landscape.assumed(k, facts.dim)
+    lost = _lost(land, average)
+    if lost > WEAK:
+        found.append(
+            f"Weak signal: {at} noise is forecast to cost {lost:.0%} of what {about} can teach "
+            f"{facts.dim} weights, so the model may differ much from run to run. Use more records "
+            f"(about {_about(records * _times(land, average))} in all), fewer features or a larger "
+            "epsilon."
+        )
+    needed, classes = class_records(facts, privacy), max(2, k.n_outputs)
+    if needed is not None and 2 * classes * needed > records:
+        found.append(
+            f"Rare classes: {at} a class needs about {_about(needed)} records in all to be learnt, "
+            f"and {about} have {records / classes:.0f} for each of {classes} classes if they are "
+            "even. Join rare classes, or use more records, fewer features or a larger epsilon."
+        )
+    return found
+
+
+def class_records(facts: Facts, privacy: Privacy) -> float | None:
+    """About how many records of all nodes a class needs at this budget; None for a regression, and
+    where nothing is known of the noise.
+
+    A class of n_c records among n bends a whitened loss by n_c/(2n) of its rows' mean square, in
+    each of p directions, and has as much signal. Noise of standard deviation s G in the mean
+    gradient then costs p^2 (s n/n_c)^2 of it, of which one half is allowed.
+    """
+    average, k = _average_noise(facts, privacy), facts.constants
+    if average is None or k.loss.kind == "regression":
+        return None
+    noise = average / (k.gradient_bound * k.loss_scale)
+    return CLASS * facts.n_features * noise * float(facts.sizes.sum())
+
+
+def class_sentence(facts: Facts, privacy: Privacy) -> list[str]:
+    """The same in words, for a plan."""
+    needed = class_records(facts, privacy)
+    if needed is None:
         return []
-    records = float(facts.sizes.sum())
     return [
-        f"Too much noise: at epsilon={largest:g} the noise is {share:.2g} times the largest signal "
-        f"that {counted(int(records), 'record')} on {counted(n, 'node')} can give {facts.dim} "
-        "weights, so the model will hardly be better than a guess. Use more records (about "
-        f"{records * share / (0.2 * TOO_MUCH):.0f} in all), fewer features or a larger epsilon."
+        f"At this budget a class needs about {_about(needed)} records in all: rarer ones are "
+        "hardly told from the others. How many there are is private; judge by public knowledge."
     ]
+
+
+def _about(records: float) -> str:
+    """To two digits."""
+    return f"{float(f'{max(1.0, records):.2g}'):.0f}"
+
+
+def _largest(privacy: Privacy) -> float:
+    return float(np.max(np.asarray(privacy.epsilon, float)))
+
+
+def _average_noise(facts: Facts, privacy: Privacy) -> float | None:
+    """The noise of the network's mean gradient, were the whole budget one release; None where it
+    has no such noise."""
+    largest = _largest(privacy)
+    bounded = math.isfinite(facts.constants.gradient_bound)
+    if privacy.delta == 0 or not bounded or not 0 < largest < math.inf:
+        return None
+    noise = facts.gradient_sensitivity() / gaussian_mu(largest, privacy.delta)
+    return average_noise(noise, privacy.coalition)
+
+
+def _lost(land: Landscape, noise: float) -> float:
+    """The forecast excess risk over that of a model of zeros."""
+    step = land.best_step(noise, shrinking=False)
+    whole = 0.5 * float(land.copies @ (land.eigenvalues * land.signal))
+    return sum(land.excess(step, noise, shrinking=False)) / whole
+
+
+def _times(land: Landscape, noise: float) -> float:
+    """How many times the records bring `_lost` down to WELL."""
+    low, high = 1.0, 2.0
+    while _lost(land, noise / high) > WELL and high < MOST_RECORDS:
+        low, high = high, 2.0 * high
+    for _ in range(8):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _lost(land, noise / middle) > WELL else (low, middle)
+    return high
 
 
 def average_noise(noise: Array, coalition: int | None) -> float:

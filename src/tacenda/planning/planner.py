@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacenda import checks
-from tacenda.errors import InputError, UnsupportedError
 from tacenda.algorithms.whitening import Whitened
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import shared_at_best, whitened
 from tacenda.planning.candidates import MOST_ROUNDS, Candidate, Case, independent, shared

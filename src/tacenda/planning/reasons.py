@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.spectrum import STRENGTHS
 from tacenda.algorithms.whitening import Whitened
 from tacenda.graph.cuts import cut_advice, least_components
-from tacenda.planning.advice import uneven_sizes
+from tacenda.planning.advice import class_sentence, noise_advice, uneven_sizes
+from tacenda.privacy.settings import Privacy
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
@@ -148,13 +150,42 @@ def _uneven(p: Plan) -> list[str]:
     return uneven_sizes(p.facts, p.topology.labels, p.coalition)
 
 
+def _strength(p: Plan) -> list[str]:
+    """Who chooses the strength, where it was left open."""
+    k = p.facts.constants
+    if not k.auto_strength or k.regulariser.name == "none":
+        return []
+    public = f"{k.strength:g}"
+    if isinstance(p.algorithm, Whitened) or (
+        p.algorithm.name == "moments" and k.regulariser.l1 == 0
+    ):
+        return [
+            "The regulariser's strength is chosen after the release too, as the one with the least "
+            f"forecast risk of the powers of sqrt(10) from {STRENGTHS[-1]:g} to {STRENGTHS[0]:g}; "
+            f"until then it counts as {public}."
+        ]
+    return [f"The regulariser's strength is {public}: nothing is released to choose it by."]
+
+
+def _said(p: Plan) -> list[str]:
+    """What goes for every plan."""
+    epsilon = p.epsilon if isinstance(p.epsilon, float) else max(p.epsilon)
+    budget = Privacy(epsilon, p.delta, p.facts.adjacency, coalition=p.coalition)
+    return [
+        *_strength(p),
+        *_uneven(p),
+        *class_sentence(p.facts, budget),
+        *noise_advice(p.facts, budget),
+    ]
+
+
 def reasons(p: Plan) -> list[str]:
     """The sentences of `Plan.explain`."""
     k, f = p.facts.constants, p.forecast
     if p.algorithm.name == "moments":
-        return [*_by_moments(p.rounds, p.coalition is not None), *_uneven(p)]
+        return [*_by_moments(p.rounds, p.coalition is not None), *_said(p)]
     if isinstance(p.algorithm, Whitened):
-        return [*_whitened(p, p.algorithm), *_uneven(p)]
+        return [*_whitened(p, p.algorithm), *_said(p)]
     found = [
         _method(p),
         "The total step balances what would be left unlearnt against noise of standard deviation "
@@ -193,4 +224,4 @@ def reasons(p: Plan) -> list[str]:
             f"The regulariser {k.regulariser.name!r} is not strongly convex, "
             "so the constant offset alone damps the steps."
         )
-    return [*found, *_uneven(p)]
+    return [*found, *_said(p)]

@@ -459,7 +459,9 @@ class BlankQueries:
         smoothness: float | None,
         strength: float | None,
     ) -> BlankQueries:
-        return BlankQueries(self.facts.mapped(matrix, norm, clip_norm, smoothness, strength), self._full)
+        return BlankQueries(
+            self.facts.mapped(matrix, norm, clip_norm, smoothness, strength), self._full
+        )
 
 
 def moment_name(diagonal: bool) -> str:

@@ -19,7 +19,7 @@ from tacenda.config.sections import ComparedSection, RunConfig
 from tacenda.errors import EngineError, InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
-from tacenda.planning.advice import too_much_noise
+from tacenda.planning.advice import noise_advice
 from tacenda.runs import references, simulations, table
 from tacenda.runs.simulations import Simulated
 from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
@@ -396,7 +396,7 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
         budget = check_privacy(privacy_of(config.privacy), choice.algorithm)
         choice.algorithm.check(facts, topology, choice.rounds, budget is not None)
     budget = privacy_of(config.privacy)
-    for sentence in [] if budget is None else too_much_noise(facts, budget):
+    for sentence in [] if budget is None else noise_advice(facts, budget):
         warnings.warn(sentence, WeakPrivacyWarning, stacklevel=2)
     check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
 

@@ -117,9 +117,9 @@ def decided(
             bent = 0.15 * c0 * max(0.0, 1 - c / (force * row)) ** 3 if math.isfinite(force) else 0.0
             noisy = loud * (noise * c) ** 2 if noise else 0.0
             found.append((left + noisy + bent + drawn, step, c, left, noisy, bent, strength))
-    # of each strength the best, and of these to six digits the least; of equals the strongest
+    # of each strength the best, and of these to three digits the least; of equals the strongest
     each = [min((one for one in found if one[6] == r), key=lambda one: one[0]) for r in tried]
-    _, step, c, left, noisy, bent, strength = min(each, key=lambda one: float(f"{one[0]:.6g}"))
+    _, step, c, left, noisy, bent, strength = min(each, key=lambda one: float(f"{one[0]:.3g}"))
     ridge = [strength * k.regulariser.l2 * size2 / w for w in f]
     none = clip is None and (std == 0 or not math.isfinite(force))
     return Setting(

@@ -321,3 +321,18 @@ def test_a_slow_graph_ends_with_one_exact_average() -> None:
     assert found.exchanges == mixings + 2 * 16
     assert found.messages == 2 * 32 * mixings + 2 * 31
     assert "one exact average" in found.explain()
+
+
+@pytest.mark.parametrize("records", [400, 3000, 45_000])
+@pytest.mark.parametrize("dim", [6, 40])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_one_node_is_planned_like_twenty_and_forecast_no_worse(
+    records: int, dim: int, epsilon: float
+) -> None:
+    """A trusted server has all records and less noise; the way to learn is the same."""
+    one = tc.plan(records, dim, tc.graph.complete(1), epsilon)
+    many = tc.plan(records / 20, dim, tc.graph.random_regular(20, 6, seed=0), epsilon)
+    assert isinstance(one.algorithm, Whitened) == isinstance(many.algorithm, Whitened)
+    assert one.forecast.average_noise_std < many.forecast.average_noise_std
+    # clip and step are those of a grid, which the forecast notices
+    assert one.forecast.excess_risk <= 1.1 * many.forecast.excess_risk
