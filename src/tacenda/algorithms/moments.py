@@ -23,10 +23,10 @@ from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.algorithms.base import Algorithm, Array, Needs, Node
 from tacenda.algorithms.published import Verdict
-from tacenda.algorithms.spectrum import STRENGTHS, descend, rounded
+from tacenda.algorithms.spectrum import descend
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.problem.constants import PUBLIC_STRENGTH, SENSIBLE
+from tacenda.problem.constants import SENSIBLE
 from tacenda.problem.facts import Facts
 from tacenda.problem.moments import packed_length, unpacked
 from tacenda.problem.regularisers import Regulariser
@@ -144,22 +144,6 @@ class Quadratic:
             found += 2.0 * float(np.sum(jacobian * (rows * seen * self.spread)))
         return found
 
-    def best_strength(self, regulariser: Regulariser) -> float:
-        """The strength of an l2 regulariser with the least `forecast_risk`, of the powers of
-        sqrt(10) in `STRENGTHS`; the public one with an l1 part, and where there is no noise."""
-        l1, l2 = float(regulariser.l1), float(regulariser.l2)
-        if l1 > 0 or l2 == 0 or self.spread is None or self.noise is None or self.noise[0] == 0:
-            return PUBLIC_STRENGTH
-        seen = np.maximum(self.values - ridge_of(len(self.values), float(self.noise[0])), 0.0)
-        along = (self.vectors * self.centre[:, None]).sum(axis=0)
-        best, least = PUBLIC_STRENGTH, math.inf
-        for strength in STRENGTHS:
-            kept = self.values / (self.values + strength * l2)
-            risk = rounded(math.fsum(seen * ((1 - kept) ** 2 * along**2 + 2 * kept * self.spread)))
-            if risk < least:
-                best, least = strength, risk
-        return best
-
     def on_support(self, support: Ints, l1: float, l2: float) -> Floats:
         """(d,) the minimiser with l1 |w|_1 + (l2/2)|w|^2 whose other weights are 0."""
         found = np.zeros(len(self.centre))
@@ -215,8 +199,7 @@ class MomentState:
     agreed (b, 1): 1.0 once x is the same row at every node. vectors (d, d), values (d,) and noise
     (1,), the std of its diagonal: the released curvature, held once for all nodes. spread (d,): the
     variance that noise gives the centre along the vectors. moment: the packed row that was released
-    in place of all steps, of (x, label_scale y). strength (1,): the chosen one, where it was left
-    open.
+    in place of all steps, of (x, label_scale y).
     """
 
     x: Array
@@ -229,7 +212,6 @@ class MomentState:
     spread: Array | None = field(default=None, metadata={"common": True})
     noise: Array | None = field(default=None, metadata={"common": True})
     moment: Array | None = field(default=None, metadata={"common": True})
-    strength: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -332,7 +314,7 @@ class MomentRegression(Algorithm):
         s = replace(
             s, x=x, centre=centre, count=count, agreed=np.ones_like(s.agreed), spread=spread
         )
-        return self._solved(s, node)
+        return replace(s, model=self._models(s, node))
 
     def _newton(self, x: Array, form: Quadratic, std: float, node: Node) -> Array:
         """(b, d) Q^-1 g, asked of whitened records: v = P^-1 x, and P grad_v = P P' grad = size^2
@@ -385,7 +367,7 @@ class MomentRegression(Algorithm):
         centre = np.broadcast_to(form.centre, s.x.shape).astype(s.x.dtype)
         spread = (c * std / scale / form.values) ** 2 / 2
         s = replace(s, x=centre, centre=centre, agreed=np.ones_like(s.agreed), spread=spread)
-        return self._solved(s, node)
+        return replace(s, model=self._models(s, node))
 
     def _moment(self, node: Node, scale: float, dtype: Any) -> tuple[Floats, float]:
         """The network's mean second moment with noise, one row, and the std of its entries."""
@@ -404,21 +386,13 @@ class MomentRegression(Algorithm):
         return row[:-1], math.sqrt(max(float(row[-1]), 0.0) / node.n_nodes)
 
     @staticmethod
-    def _solved(s: MomentState, node: Node) -> MomentState:
-        """With the regularised minimisers around the centres; a strength that was left open is
-        chosen from what is released, and so the same at all nodes."""
+    def _models(s: MomentState, node: Node) -> Array:
+        """(b, d) the regularised minimisers around the centres."""
         assert s.vectors is not None and s.values is not None
         k, vectors, values = node.facts.constants, s.vectors, s.values
-        strength = k.strength
-        if k.auto_strength:
-            centre = np.asarray(s.centre[0], float)
-            form = Quadratic(vectors, values, centre, s.spread, s.noise)
-            strength = form.best_strength(k.regulariser)
-            s = replace(s, strength=np.array([strength]))
-        model = each_row(
-            s.centre, lambda row: Quadratic(vectors, values, row).solve(k.regulariser, strength)
+        return each_row(
+            s.centre, lambda row: Quadratic(vectors, values, row).solve(k.regulariser, k.strength)
         )
-        return replace(s, model=model)
 
     @property
     def _kind(self) -> str:
@@ -452,8 +426,6 @@ class MomentRegression(Algorithm):
         centre = np.asarray(s.centre[0], float)
         found = {"vectors": s.vectors, "values": s.values, "centre": centre}
         found = {**found, "spread": s.spread, "noise": s.noise}
-        if s.strength is not None:
-            found["strength"] = s.strength
         return found if s.moment is None else {**found, "moment": s.moment}
 
     def noise_std(self, s: MomentState, facts: Facts, rounds: int) -> Array | None:
@@ -471,8 +443,7 @@ class MomentRegression(Algorithm):
             return None
         k, v, q, std = facts.constants, s.vectors, s.values, float(s.noise[0])
         centre, w = np.asarray(s.centre[0], float), np.asarray(s.model[0], float)
-        strength = k.strength if s.strength is None else float(s.strength[0])
-        l1, l2 = strength * float(k.regulariser.l1), strength * float(k.regulariser.l2)
+        l1, l2 = k.strength * float(k.regulariser.l1), k.strength * float(k.regulariser.l2)
         kept = w != 0 if l1 > 0 else np.ones(len(w), bool)
         bent = (v * q) @ v.T
         back = np.zeros((len(w), len(w)))

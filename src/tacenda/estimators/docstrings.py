@@ -66,9 +66,9 @@ PARAMETERS = {
         them. A fit without it is refused.""",
     "strength": """float or "auto", default="auto"
         Strength of the penalty, on the weights of features scaled to [-1, 1] (of the features
-        themselves without `bounds`) and a constant. "auto" chooses it after the records' second
-        moment is released, by the forecast error of noise and of too few records, which costs no
-        privacy; where none is released, and without privacy, it is 1e-5.""",
+        themselves without `bounds`) and a constant. Where the records are whitened, "auto"
+        chooses it after their second moment is released, by the forecast error of noise and of too
+        few records, which costs no privacy; else, and without privacy, it is 1e-5.""",
     "fit_intercept": """bool, default=True
         Whether to add a constant feature, penalised like the others.""",
     "classes": """sequence or None, default=None

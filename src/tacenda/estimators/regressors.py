@@ -17,7 +17,7 @@ from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
 from tacenda.problem import regularisers
-from tacenda.problem.constants import AUTO, given_strength
+from tacenda.problem.constants import AUTO, PUBLIC_STRENGTH, given_strength
 from tacenda.problem.losses import Huber, SmoothedQuantile
 from tacenda.problem.regularisers import ElasticNet
 from tacenda.runtime.result import RunResult
@@ -224,11 +224,9 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         n = len(self.node_coef_)
         self._set_coef(np.tile(coef, (n, 1, 1)), np.tile(intercept, (n, 1)))
 
-    def _stated_strength(self, form: Quadratic) -> float:
-        """The parameter `strength`, or what "auto" finds in a released form."""
-        if self.strength != AUTO:
-            return given_strength(self.strength)
-        return form.best_strength(self._divided_regulariser)
+    def _stated_strength(self) -> float:
+        """The parameter `strength`, or what "auto" is for a fit by moments."""
+        return PUBLIC_STRENGTH if self.strength == AUTO else given_strength(self.strength)
 
     def _strengths(self, form: Quadratic) -> Floats:
         """From a strength that leaves no weight (l1), or a tenth of it (l2), downwards."""

@@ -81,7 +81,7 @@ class _Training:
         form = released_form(own.result_)
         assert form is not None
         which = regularisers.by_name(other._regulariser())
-        model = form.path(which, [other._stated_strength(form)])[0]
+        model = form.path(which, [other._stated_strength()])[0]
         models = np.broadcast_to(model, own.result_.models.shape).copy()
         result = replace(own.result_, models=models, last=models, noise_std=None)
         other._keep(result, self.arranged.scaling, self.arranged.topology)

@@ -156,15 +156,13 @@ def _strength(p: Plan) -> list[str]:
     if not k.auto_strength or k.regulariser.name == "none":
         return []
     public = f"{k.strength:g}"
-    if isinstance(p.algorithm, Whitened) or (
-        p.algorithm.name == "moments" and k.regulariser.l1 == 0
-    ):
+    if isinstance(p.algorithm, Whitened):
         return [
             "The regulariser's strength is chosen after the release too, as the one with the least "
             f"forecast risk of the powers of sqrt(10) from {STRENGTHS[-1]:g} to {STRENGTHS[0]:g}; "
             f"until then it counts as {public}."
         ]
-    return [f"The regulariser's strength is {public}: nothing is released to choose it by."]
+    return [f"The regulariser's strength is the public {public}."]
 
 
 def _said(p: Plan) -> list[str]:

@@ -68,7 +68,7 @@ class Constants:
         *,
         loss: str | Loss,
         regulariser: str | Regulariser | None = "l2",
-        strength: float | str = AUTO,
+        strength: float | str = 1e-4,
         loss_scale: float = 1.0,
         data_norm: float = 1.0,
         clip_norm: float | None = None,

@@ -50,9 +50,9 @@ class Problem:
         A name (`tacenda.losses.names()`) or an object of `tacenda.losses`.
     regulariser : str, Regulariser or None, default="l2"
         A name (`tacenda.regularisers.names()`) or an object of `tacenda.regularisers`.
-    strength : float or "auto", default="auto"
-        r >= 0, the weight of the regulariser. "auto": a run that releases the records' spectrum
-        chooses it afterwards (docs/planner.md); everywhere else it is 1e-5.
+    strength : float or "auto", default=0.0001
+        r >= 0, the weight of the regulariser. "auto" leaves the objective open: a run that releases
+        the records' spectrum chooses it afterwards (docs/planner.md); everywhere else it is 1e-5.
     loss_scale : float, default=1.0
         c > 0, the weight of the loss.
     data_norm : float, default=1.0
@@ -136,7 +136,7 @@ class Problem:
         *,
         loss: str | losses.Loss = "logistic",
         regulariser: str | regularisers.Regulariser | None = "l2",
-        strength: float | str = "auto",
+        strength: float | str = 1e-4,
         loss_scale: float = 1.0,
         data_norm: float = 1.0,
         row_scale: float = 1.0,

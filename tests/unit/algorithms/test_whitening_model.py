@@ -360,7 +360,7 @@ def test_a_strength_that_was_left_open_is_chosen_after_the_release_and_used() ->
     """A power of sqrt(10), the same in any blocks, told, and what the mapped problem has; nothing
     that is planned before the release knows of it."""
     parts = problem()[1]
-    left_open = tc.Problem(parts, data_norm=NORM, classes=("no", "yes"))
+    left_open = tc.Problem(parts, data_norm=NORM, classes=("no", "yes"), strength="auto")
     wrapped = Whitened(A.TreeGD(), Whitening())
     told = {}
     for blocks in (1, 3):

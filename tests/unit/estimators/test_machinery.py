@@ -164,12 +164,12 @@ def test_weights_that_are_only_noise_are_zero() -> None:
         model = tc.PrivateLasso(
             1.0, bounds=(-1, 1), target_bounds=(-4, 4), n_nodes=5, random_state=seed
         ).fit(X, y)
-        given = model.path([model.strength])
+        given = model.path([model.strength_])
         error = np.mean((new @ given.coef[0] + given.intercept[0] - goal) ** 2)
         better.append(error - np.mean((new @ model.coef_ + model.intercept_ - goal) ** 2))
         zeros.append(np.sum(model.coef_[3:] == 0) - np.sum(given.coef[0] == 0))
         assert (model.coef_[:3] != 0).all()
-        assert model.selection_strength_ >= model.strength
+        assert model.selection_strength_ >= model.strength_
         np.testing.assert_allclose(model.node_coef_, np.tile(model.coef_, (5, 1)))
     assert np.mean(zeros) > 8
     assert np.mean(better) > -1e-3

@@ -42,7 +42,7 @@ def test_the_path_is_what_fits_with_those_strengths_would_give(kind: Any, interc
     """With the same noise: the regulariser enters after the last release."""
     settings = {**DECLARED, "fit_intercept": intercept}
     model = kind(1.0, **settings).fit(X, Y)
-    path = model.path([0.05, 1e-4])
+    path = model.path([0.05, model.strength_])
     for k, strength in enumerate(path.strengths):
         other = kind(1.0, strength=strength, **settings).fit(X, Y)
         coef, intercept = in_own_units(other)

@@ -64,7 +64,7 @@ def test_who_chooses_the_strength_is_said() -> None:
     assert "strength is chosen after the release" in tc.plan(500, 30, ring, 1.0).explain()
     assert "strength" not in tc.plan(500, 30, ring, 1.0, strength=1e-3).explain()
     other = tc.plan(500, 30, ring, 1.0, regulariser="l1").explain()
-    assert "strength is 1e-05: nothing is released" in other
+    assert "strength is the public 1e-05" in other
 
 
 @pytest.mark.parametrize("kind", ["logistic", "ordinal", "hazard"])
