@@ -90,7 +90,7 @@ class Kernels(Protocol):
     def statistic(self, nodes: Array, statistic: Statistic, w: Array) -> Array: ...
 
     def mapped(
-        self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser
+        self, nodes: Array, matrix: Array, norm: float, regulariser: Regulariser, strength: float
     ) -> Kernels: ...
 
 
