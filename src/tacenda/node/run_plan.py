@@ -223,7 +223,7 @@ class _Watch(BlankQueries):
         norm: float,
         clip_norm: float | None,
         smoothness: float | None,
-        strength: float | None,
+        strength: float | None = None,
     ) -> _Watch:
         there = self.facts.mapped(matrix, norm, clip_norm, smoothness, strength)
         return _Watch(there, self._full, self._noticed)

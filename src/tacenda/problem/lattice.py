@@ -134,7 +134,7 @@ class LatticeQueries(Queries):
         norm: float,
         clip_norm: float | None,
         smoothness: float | None,
-        strength: float | None,
+        strength: float | None = None,
     ) -> LatticeQueries:
         other = super().mapped(matrix, norm, clip_norm, smoothness, strength)
         assert isinstance(other, LatticeQueries)

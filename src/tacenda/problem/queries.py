@@ -116,7 +116,7 @@ class Answers(Protocol):
         norm: float,
         clip_norm: float | None,
         smoothness: float | None,
-        strength: float | None,
+        strength: float | None = None,
     ) -> Answers: ...
 
 
@@ -309,7 +309,7 @@ class Queries:
         norm: float,
         clip_norm: float | None,
         smoothness: float | None,
-        strength: float | None,
+        strength: float | None = None,
     ) -> Queries:
         """The same questions to the records x' = matrix' x, cut to `norm`: new private records
         behind the same door; matrix (p, k), or (p,) for a diagonal one, is public."""
@@ -457,7 +457,7 @@ class BlankQueries:
         norm: float,
         clip_norm: float | None,
         smoothness: float | None,
-        strength: float | None,
+        strength: float | None = None,
     ) -> BlankQueries:
         return BlankQueries(
             self.facts.mapped(matrix, norm, clip_norm, smoothness, strength), self._full

@@ -491,7 +491,12 @@ class Store:
         )
 
     def mapped(
-        self, nodes: Ints, matrix: Array, norm: float, regulariser: Regulariser, strength: float
+        self,
+        nodes: Ints,
+        matrix: Array,
+        norm: float,
+        regulariser: Regulariser,
+        strength: float | None = None,
     ) -> Store:
         """The records x' = matrix' x of these nodes, cut to `norm`, as a store of their own:
         position k is nodes[k].
@@ -541,7 +546,7 @@ class Store:
             n_outputs=self.n_outputs,
             loss=self.loss,
             regulariser=regulariser,
-            strength=strength,
+            strength=self.strength if strength is None else strength,
             loss_scale=self.loss_scale,
             divisors=self.divisors[nodes],
             weights=None if self.weights is None else self.weights[taken],
