@@ -289,7 +289,7 @@ def test_rows_that_are_mapped_but_not_cut_are_caught(monkeypatch: Any) -> None:
     monkeypatch.setattr(
         DenseStore,
         "mapped",
-        lambda self, nodes, matrix, norm, r: original(self, nodes, matrix, 1e9, r),
+        lambda self, nodes, matrix, norm, r, s: original(self, nodes, matrix, 1e9, r, s),
     )
     v = np.random.default_rng(3).normal(size=(3, P)) * 20
     for matrix in (map_of(), 4 * DIAGONAL):
