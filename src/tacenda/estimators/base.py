@@ -594,7 +594,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 intercept += coef[:, reference]
                 coef[:, others] -= coef[:, [reference]]
                 if std is not None:
-                    std[:, others] = np.hypot(std[:, others], std[:, [reference]])
+                    std[:, others] = np.nan  # their noise is joint
                 rows.remove(reference)
             notes.append(
                 "Columns of a category are compared with its reference: "

@@ -239,7 +239,7 @@ def coefficient_table(
     intercept : array of shape (K,) or None
         The intercepts; None where there are none.
     coef_std : array of shape (K, p) or None, default=None
-        Standard errors of the coefficients.
+        Standard errors of the coefficients; NaN where one is not known.
     intercept_std : array of shape (K,) or None, default=None
         Standard errors of the intercepts.
     spans : array of shape (p,) or None, default=None
@@ -277,12 +277,13 @@ def coefficient_table(
     for k, values in enumerate(coef):
         output = str(outputs[k]) if outputs is not None and len(coef) > 1 else None
         for j, value in enumerate(values):
-            error = None if std is None else float(std[k, j])
+            error = None if std is None or math.isnan(std[k, j]) else float(std[k, j])
             effect = float(value * spans[j])
             rows.append(Coefficient(str(names[j]), float(value), error, effect, output))
         if intercept is not None:
             b = float(np.ravel(intercept)[k])
             error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
+            error = None if error is None or math.isnan(error) else error
             last.append(Coefficient(INTERCEPT, b, error, b, output))
     notes = list(notes)
     if inference is not None:
@@ -446,11 +447,10 @@ def run_coefficients(
     values = w @ design.matrix.T + design.offset
     errors = intercept_std = None
     if std is not None:
-        # As if the noise of a level and of its reference were independent
+        # A row that mixes weights has none: their noise is joint, and most of it cancels
         spread = np.sqrt(std**2 @ (design.matrix.T**2))
-        errors = spread[:, :-1]
-        if np.count_nonzero(design.matrix[-1]) == 1:  # else it mixes weights whose noise is joint
-            intercept_std = spread[:, -1]
+        spread[:, np.count_nonzero(design.matrix, axis=1) > 1] = math.nan
+        errors, intercept_std = spread[:, :-1], spread[:, -1]
     if inference is not None:
         inference = inference.mapped(design.matrix, design.offset)
     return coefficient_table(
@@ -579,7 +579,8 @@ def _references(schema: Schema) -> list[str]:
         return []
     return [
         f"Levels are compared with the reference of their column: {', '.join(named)}. The "
-        "intercept is for a record with these."
+        "intercept is for a record with these. How far noise alone moves a difference between "
+        "levels is not known; intervals tell."
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +335,11 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     assert set(rows) == {"age", "site is 'a'", "site is 'b'", "sex is 'm'", "intercept"}
     assert all(row["low"] is not None for row in rows.values())
     assert any("site is 'c'" in note for note in found["notes"])
+
+
+def test_noise_alone_tells_no_error_of_a_difference_between_levels() -> None:
+    own = schema()
+    run = replace(at(np.ones(7), "logistic"), noise_std=np.full(7, 0.1))
+    rows = {row.feature: row for row in run_coefficients(run, own.feature_names, own)}
+    assert rows["age"].standard_error == pytest.approx(0.1 * own.rules[0].slope)
+    assert rows["site is 'b'"].standard_error is None and rows["intercept"].standard_error is None
