@@ -71,7 +71,7 @@ def test_the_table_is_what_the_models_give(tools: Any, tmp_path: Path) -> None:
     model = tacenda.load(found["results"][0]).model
     X, y = np.concatenate([x for x, _ in shards]), np.concatenate([y for _, y in shards])
     sign = 2.0 * y - 1
-    objective = np.mean(np.log1p(np.exp(-sign * (X @ model)))) + 0.5e-4 * model @ model / scale**2
+    objective = np.mean(np.log1p(np.exp(-sign * (X @ model)))) + 0.5e-5 * model @ model / scale**2
     assert row["objective"] == pytest.approx(objective, rel=1e-9)
     assert row["accuracy"] == pytest.approx(np.mean((X @ model > 0) == (y == 1)))
     assert floor["accuracy"] == pytest.approx(max(np.mean(y), 1 - np.mean(y)))
