@@ -366,8 +366,10 @@ class PrivateEvaluation:
 
     @property
     def warnings(self) -> list[str]:
-        """What speaks against using the model: it is worse than the floor, a guess that looks at no
-        feature, or not shown to be better."""
+        """What speaks against using the model.
+
+        It is worse than the floor, a guess that looks at no feature, or not shown to be better.
+        """
         found, floor = self.measures, 0.0
         if isinstance(self.statistic, ClassCounts):
             own = _confusion(self)[0].sum(axis=1)

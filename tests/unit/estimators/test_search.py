@@ -84,7 +84,7 @@ def test_every_training_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_choice_follows_from_released_scores() -> None:
     search = tc.PrivateSearchCV(
-        classifier(),
+        classifier(rounds=200),  # enough that a strength makes a difference
         {"strength": [1e-4, 1e-3, 30.0]},
         epsilon=8.0,
         scoring="neg_log_loss",
