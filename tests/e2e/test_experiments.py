@@ -141,7 +141,9 @@ def test_report_is_one_file_that_needs_nothing_else(
     from tacenda.experiments import headline
     from tacenda.experiments.headline import Headline
 
-    row = Headline("Liu et al. (2022)", "a setting", 1.0, 0.01, 1806.4, "replace-one", "unsound")
+    row = Headline(
+        "Liu et al. (2022)", "a setting", 1.0, 0.01, 1806.4, False, "replace-one", "unsound"
+    )
     # The real table takes a minute and has its own test
     monkeypatch.setattr(headline, "headlines", lambda: [row])
     target, summary = tmp_path / "page.html", tmp_path / "results.md"

@@ -15,6 +15,7 @@ from tacenda.auditing.masked_noise import plan_masked
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
+from tacenda.runtime.block import ImpossibleSum
 
 TERMS = tc.Privacy(4.0, 1e-5, coalition=1)
 
@@ -45,7 +46,6 @@ def half_noise(honest: Any) -> Any:
         (None, None, False, True),
         ("masks", no_masks, True, False),
         ("masks", same_masks, False, False),  # of one gradient in all rounds no difference tells
-        ("masks", one_sign, False, False),  # nothing cancels: no model, and no leak
         ("whole_gaussian", half_noise, True, False),
     ],
 )
@@ -58,6 +58,14 @@ def test_verdicts(
     result = audit(Veiled(), privacy=TERMS, rounds=4, trials=1500, seed=1)
     assert result.broken == broken
     assert result.as_declared == declared
+
+
+def test_masks_that_do_not_cancel_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing leaks, and there is no model: the sum is one that honest members cannot make."""
+    monkeypatch.setattr(attack, "SCOUTS", 200)
+    monkeypatch.setattr(SimulatedNoise, "masks", one_sign(SimulatedNoise.masks))
+    with pytest.raises(ImpossibleSum, match="a row or a mask of this sum is wrong"):
+        audit(Veiled(), privacy=TERMS, rounds=4, trials=1500, seed=1)
 
 
 def test_a_sound_run_is_seen_as_well_as_it_is_charged() -> None:

@@ -113,7 +113,9 @@ def test_under_add_remove_a_record_that_goes_moves_no_other(tmp_path: Path) -> N
 
 
 def booked(ledger: Path, records: MemberRecords, name: str | None = None) -> tuple[str, str, Any]:
-    terms = SimpleNamespace(epsilon=5.0, delta=1e-5, adjacency="replace-one")
+    terms = SimpleNamespace(
+        epsilon=5.0, delta=1e-5, adjacency="replace-one", records_per_person=None, person=(1, 1)
+    )
     account, told = claim(ledger, records.trained, name, terms, 20.0, True)
     if records.held_out is None:
         return account, "", []

@@ -90,7 +90,9 @@ class _Alone(Exchange):
     def __init__(self, contract: Any, state: NodeState, says: Says) -> None:
         # Nobody here reads the signatures
         witness = Witness(contract, "m0", state, lambda text: "A" * 86 + "==")
-        handshake = SimpleNamespace(view=0, done=0, started=False, witness=witness)
+        handshake = SimpleNamespace(
+            view=0, done=0, started=False, witness=witness, identity=SimpleNamespace(name="m0")
+        )
         mailbox = SimpleNamespace(
             frames=lambda key, peers: {},
             advance=lambda *place: None,

@@ -140,6 +140,7 @@ def map_is_made_of_what_was_released(kind: str = "full") -> None:
         spec.algorithm.algorithm,
         weight,
         ROUNDS,
+        spec.topology.n * spec.facts.smallest,
     )
     assert np.allclose(state.matrix, again.matrix, rtol=1e-6, atol=1e-9)
     assert state.numbers[1] == pytest.approx(again.smoothness)

@@ -170,7 +170,7 @@ def _periods(texts: list[str] | None) -> dict[str, float]:
     return found
 
 
-@app.command()
+@app.command(short_help="Say that bounds, levels or classes are public.")
 def confirm(
     schema: SchemaFile,
     columns: Annotated[

@@ -87,7 +87,7 @@ def test_the_public_encoding_uses_the_codebook_only():
     d = data.load("adult", split="official")
     assert d.X.shape == (30_162, 105) and d.test[0].shape == (15_060, 105)
     assert d.schema_hash == adult.adult_schema().hash()
-    assert len(d.notes) == 1 and "dropped" in d.notes[0]
+    assert len(d.notes) == 1 and "leaves out records" in d.notes[0]
     assert "workclass=Never-worked" in d.feature_names  # a level that no complete record has
     assert np.linalg.norm(d.X, axis=1).max() <= 1 + 1e-12
     assert data.load("adult", intercept=True).X.shape == (45_222, 106)
