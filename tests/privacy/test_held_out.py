@@ -19,6 +19,7 @@ from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.state.accounts import claim, claim_held_out, require_covered
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.noise.held_out import keyed_positions
 
 KEY = bytes(range(32))
@@ -176,12 +177,12 @@ def test_a_run_that_cannot_pay_its_evaluation_reserves_nothing(tmp_path: Path) -
     with LedgerStore(ledger) as store:
         store.set_budget(held, 1.0, 1e-5)
     quiet, loud = [(Gaussian(50.0), 1)], [(Gaussian(0.5), 1)]
-    require_covered(ledger, account, held, ("t", loud), ("e", quiet))
+    require_covered(ledger, account, held, ("t", Unit(), loud), ("e", Unit(), quiet))
     with pytest.raises(BudgetError, match="does not cover the evaluation, so the training does"):
-        require_covered(ledger, account, held, ("t", quiet), ("e", loud))
+        require_covered(ledger, account, held, ("t", Unit(), quiet), ("e", Unit(), loud))
     with LedgerStore(ledger) as store:
         assert store.runs() == []
         store.join(account, held)
     # Where the two add up, the training counts too
     with pytest.raises(BudgetError):
-        require_covered(ledger, account, held, ("t", loud), ("e", quiet))
+        require_covered(ledger, account, held, ("t", Unit(), loud), ("e", Unit(), quiet))
