@@ -111,6 +111,7 @@ def promised_anew(pack: Path, packs: Packs, charges: Charges) -> None:
     plain = json.loads((pack / "statement.json").read_text())["body"]["evaluation"]
     assert signed.evaluation is not None
     given = (plain["model"], signed.evaluation)
+    (pack / "statement.json").unlink()  # an honest node never writes it again
     statements.write_statement(pack, found, contract, packs.me, given)
 
     def certificate(body: Plain) -> None:
@@ -186,6 +187,7 @@ def test_an_evaluation_that_cost_nothing(pack: Path, packs: Packs) -> None:
 
 def test_an_evaluation_that_is_booked_and_hidden(pack: Path, packs: Packs) -> None:
     contract, signed = signed_statement(pack)
+    (pack / "statement.json").unlink()
     statements.write_statement(pack, signed.statement, contract, packs.me)
     (pack / "evaluation.json").unlink()
     with pytest.raises(StateError, match="charges of an evaluation that is not in the pack"):

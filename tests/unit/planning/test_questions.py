@@ -347,8 +347,8 @@ def test_a_plan_takes_its_facts_from_a_schema_and_its_counts_from_the_file(tmp_p
     for key in ("algorithm", "rounds", "forecast", "mu", "bytes"):
         assert counted[key] == declared[key] == same[key], key
     assert "counted in people.csv" in counted["notes"][0] and "public" in counted["notes"][0]
-    table.write_text("only,a,header,that,fits,nothing\n")  # declared sizes: the file is not read
-    assert plan(*file, *described, "--nodes", "4", "--records", "20")["notes"] == []
+    table.write_text("only,a,header,that,fits,nothing\n")
+    assert "lacks the schema's columns" in plan(*file, *described, "--nodes", "4", code=2)
     assert "--features" in plan(*described, "--features", "3", code=2)
 
 

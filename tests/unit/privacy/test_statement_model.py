@@ -132,6 +132,7 @@ def test_the_plain_form_key_by_key_and_back() -> None:
             "one_record": False,
             "mode": more.get("mode", "sound"),
             "accountant": "gaussian-exact",
+            "exact": True,
             "coalition": None,
             "target": more.get("target", 1.0),
             "noise": more.get("noise", "seeded"),

@@ -107,8 +107,8 @@ def test_before_all_have_signed_a_link_takes_nothing_else(
         Quiet(),
         lambda peer, frame: None,
         lambda view: [],
-        SignatureBook(held, Quiet()),
-        passed_on.append,
+        book=SignatureBook(held, Quiet()),
+        on_signatures=passed_on.append,
         waiting=True,
         speaks=4,
     )
