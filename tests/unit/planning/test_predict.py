@@ -47,7 +47,9 @@ def ratio(name: str, epsilon: float, seeds: int, trials: int, coalition: int | N
     order = np.random.default_rng(1).permutation(len(y))
     public, private = order[:count], order[count:]
     problem = tc.Problem(tc.data.partition.even(X[private], y[private], graph.n), classes=(0, 1))
-    plan = tc.plan(problem.sizes, problem.dim, graph, epsilon, coalition=coalition)
+    plan = tc.plan(
+        problem.sizes, problem.dim, graph, epsilon, coalition=coalition, strength=problem.strength
+    )
     optimum = problem.objective(problem.solve(1e-5))
     runs = [
         tc.simulate(
