@@ -45,7 +45,7 @@ def test_floating_point_noise(offset: Any, kind: Any) -> None:
     drawn = 1.7 * aes_normal((1, 3), AesStream(KEY, "run", 3, 2))
     wanted = (core * 2.0 + drawn).astype(kind)
     assert np.array_equal(found, wanted if offset is None else wanted + offset)
-    assert "floating-point" in noise.kind and "exact discrete" in source().kind
+    assert "floating-point" in noise.kind and "exact discrete" in source(floating=False).kind
 
 
 def test_questions_and_views_name_other_streams_of_the_same_run() -> None:
