@@ -12,7 +12,7 @@ from tacenda.report.account import GRID, Account, together
 from tacenda.report.reading import Folder, Group
 
 ACCOUNTANTS = {
-    "gaussian-exact": "exact formula for Gaussian noise",
+    "gaussian-exact": "closed formula for Gaussian noise",
     "pure-optimal": "optimal composition of pure rounds",
     "l2-laplace": "loss distribution of l2-Laplace noise, convolved",
     "pld": "privacy loss distribution (dp-accounting)",
