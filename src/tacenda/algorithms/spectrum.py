@@ -180,8 +180,9 @@ def decide(
     for strength in STRENGTHS if left_open else (k.strength,):
         least: tuple[float, ...] | None = None
         ridge = strength * own
-        for step in steps:
-            undone, spread = descend(shape.slower * h, ridge, step / smoothness, rounds, tail)
+        etas = np.array(steps)[:, None] / smoothness
+        left_of, spread_of = descend(shape.slower * h, ridge, etas, rounds, tail)
+        for step, undone, spread in zip(steps, left_of, spread_of, strict=True):
             left = math.fsum(energy * undone)
             loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
             drawn = chance * math.fsum((1.0 - np.sqrt(undone)) ** 2)
@@ -249,26 +250,27 @@ def _moment_units(adjacency: str, bound: float) -> float:
 
 
 def descend(
-    h: Floats, ridge: Floats, eta: float, rounds: int, tail: float
+    h: Floats, ridge: Floats, eta: float | Floats, rounds: int, tail: float
 ) -> tuple[Floats, Floats]:
     """(share of the squared signal that is left, variance for noise of variance 1 in each round) of
-    the average of the last `tail` share of the models, in each direction.
+    the average of the last `tail` share of the models, in each direction; for a column of steps
+    `eta`, one row for each.
 
     One round: v <- (1 - eta h) v/(1 + eta ridge) + eta noise; the optimum of h alone is 1.
     """
     keep = (1.0 - np.minimum(eta * h, 1.9)) / (1.0 + eta * ridge)
     averaged = max(1, round(tail * rounds))
-    power, total, sums = np.ones_like(h), np.zeros_like(h), [np.zeros_like(h)]
+    power, total, sums = np.ones_like(keep), np.zeros_like(keep), [np.zeros_like(keep)]
     for _ in range(rounds):
         total = total + power  # 1 + keep + ... + keep^j
         power = power * keep
         sums.append(total)
-    spread = np.zeros_like(h)
+    spread = np.zeros_like(keep)
     for j in range(rounds):  # noise with j rounds to go: in the last min(j + 1, averaged) models
         first = max(0, j + 1 - averaged)
         share = (sums[j + 1] - sums[first]) / averaged
         spread = spread + share * share
-    reached = np.zeros_like(h)
+    reached = np.zeros_like(keep)
     for j in range(rounds - averaged, rounds):
         reached = reached + sums[j + 1]
     force = eta * h / (1.0 + eta * ridge)
