@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tacenda as tc
@@ -214,6 +215,24 @@ def test_exported_models_are_read_too(home: Path, tools: Any) -> None:
     ]
     assert (low, high) == (0.0, 40.0)
     assert tools.answer("coefficients", home / "ridge")["coefficients"][0]["feature"] == "x0"
+
+
+def test_an_exported_model_is_not_evaluated_on_what_it_was_fitted_on(
+    home: Path, tools: Any
+) -> None:
+    """The fit read a frame, the command reads a file: the columns' names make it one account."""
+    frame = pd.read_csv(home / "people.csv")
+    ledger, plain = home / "fitted.ledger", home / "fitted.csv"
+    model = PrivateLogisticRegression(
+        epsilon=1.0, bounds=(0, 100), n_nodes=2, random_state=0, ledger=ledger, dataset="us"
+    )
+    model.fit(frame[["age"]], frame["ill"]).export(home / "fitted")
+    frame[["ill", "age"]].to_csv(plain, index=False)
+    wrong = tools.tacenda(
+        "evaluate", home / "fitted", plain, "--label", "ill", "--private", "--epsilon", "1",
+        "--ledger", ledger, "--dataset", "us",
+    )  # fmt: skip
+    assert wrong.exit_code == 2 and "never trained on" in wrong.stderr, wrong.output
 
 
 def test_a_named_data_set_is_evaluated_on_its_test_part(tmp_path: Path, tools: Any) -> None:

@@ -42,7 +42,8 @@ def words(columns: dict[str, Any], label: str | None = "ill") -> Any:
         ["", None, float("nan"), "NA", "n/a", "NaN", "null", "?", "None", "<NA>"],
         ["0", "-0.0", 0, -0.0],
         ["Yes", "yes", " YES "],
-        ["True", "true", True],
+        ["True", "true", True, "1", 1.0],
+        ["Zürich", "Zu\u0308rich", "ZÜRICH"],
     ],
 )
 def test_one_value_has_one_fingerprint_however_it_is_written(same: list[Any]) -> None:
@@ -81,6 +82,34 @@ def test_a_file_a_frame_and_float32_agree(tmp_path: Path) -> None:
     assert np.array_equal(first, words(reversed_columns))
     X = frame[["hour", "pay", "age"]].to_numpy(np.float32)
     assert np.array_equal(first, of_arrays(X, ["hour", "pay", "age"], columns["ill"]))
+
+
+def test_names_of_columns_count_without_case_and_form() -> None:
+    names = ["Größe", "GRÖSSE", "Gro\u0308ße ", "größe"]
+    found = [fingerprints({name: np.array([1.0])})[0] for name in names]
+    assert all(np.array_equal(a, b) for a, b in pairwise(found))
+
+
+def test_a_date_is_one_value_however_it_is_written() -> None:
+    """By the year that the schema reads from it: text in each order, with a time, and as frames and
+    Parquet files have dates."""
+    dates = pd.to_datetime(["1987-03-31", "2001-12-01", "1950-02-07"])
+    forms = {
+        "ymd": ["%Y-%m-%d", "%Y/%m/%d", "%Y-%m-%d 00:00:00", "%Y-%m-%dT00:00:00Z"],
+        "dmy": ["%d.%m.%Y", "%d/%m/%Y"],
+        "mdy": ["%m/%d/%Y"],
+    }
+    found = []
+    for order, writings in forms.items():
+        column = {"kind": "numeric", "name": "born", "low": 1900, "high": 2020, "date": order}
+        label = {"name": "ill", "classes": ["no", "yes"]}
+        made = tc.data.Schema.build(columns=[column], label=label)
+        cells = [list(dates.strftime(writing)) for writing in writings]
+        for born in [*cells, *([dates, dates.date] if order == "ymd" else [])]:
+            frame = pd.DataFrame({"born": born, "ill": ["no", "yes", "no"]})
+            found.append(tc.data.encode(made, frame).fingerprints)
+    assert len(np.unique(found[0], axis=0)) == 3
+    assert all(np.array_equal(a, b) for a, b in pairwise(found))
 
 
 def schema(**other: Any) -> tc.data.Schema:

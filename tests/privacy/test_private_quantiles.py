@@ -19,10 +19,12 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from tacenda import data
+from tacenda.data.encoding import as_read
 from tacenda.data.quantiles import Price, Search, private_bounds, private_cell, rank_distances
 from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting.fingerprints import marks_as_read
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise import choice as sampler
 from tacenda.privacy.noise.aes import AesStream
@@ -400,8 +402,27 @@ def test_a_new_name_in_a_ledger_with_others_is_said(
     for _ in range(2):  # the first name, and the same again
         private_bounds(schema(), TABLE, dataset="us", columns=["pay"], **given)
     assert not [w for w in recwarn if issubclass(w.category, LedgerWarning)]
+    others = {name: list(cells)[1:] for name, cells in TABLE.items()}
     with pytest.warns(LedgerWarning, match="'them' is new to the ledger, which holds 'us'"):
-        private_bounds(schema(), TABLE, dataset="them", columns=["pay"], **given)
+        private_bounds(schema(), others, dataset="them", columns=["pay"], **given)
+
+
+def test_a_new_name_buys_no_second_budget(tmp_path: Path) -> None:
+    """The ledger knows records again whose bounds were looked for, here and in a later fit."""
+    given: dict[str, Any] = {"ledger": tmp_path / "l", "epsilon": 1.0, "delta": 1e-5, "share": 0.9}
+    private_bounds(schema(), TABLE, dataset="us", columns=["pay"], **given)
+    turned = {name: list(cells)[::-1] for name, cells in reversed(TABLE.items())}
+    for name in ("them", "others"):
+        with (
+            pytest.warns(LedgerWarning, match="from now on the two add up"),
+            pytest.raises(BudgetError),
+        ):
+            private_bounds(schema(), turned, dataset=name, columns=["pay"], **given)
+    with LedgerStore(tmp_path / "l") as store:
+        marks = marks_as_read(as_read(schema(), data.Table.of(TABLE)), store.salt)
+        assert store.account_of_marks(marks).name == "us"
+        assert set(store.spent("us").names) == {"us", "them", "others"}
+        assert store.verify().ok
 
 
 # ---- where the bounds are

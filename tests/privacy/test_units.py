@@ -209,3 +209,30 @@ def test_no_unit_counts_less_than_a_smaller_one(event: Any) -> None:
     # Records that may all be at one node cost at least what they cost spread over nodes
     spread = judge(Unit(2, 3).counts(Unit(2, 3), [(event.grouped(2), 3)]), "add-remove")
     assert loss(Unit(2, 3), Unit()) >= spread.epsilon(DELTA) * (1 - 1e-9)
+
+
+def test_records_held_out_are_about_the_same_persons(tmp_path: Path) -> None:
+    """A person with three records is held out as a whole: an evaluation for single records costs
+    that person three times its mu, though only the other account names persons."""
+    with LedgerStore(tmp_path / "ledger") as store:
+        store.set_budget("us", 2.0, DELTA, "add-remove")
+        store.set_budget("us/held-out", 2.0, DELTA, "add-remove")
+        store.open_run(
+            "fit", "us", adjacency="add-remove", reserve=[(Gaussian(20.0), 1)], unit=Unit(3)
+        )
+        store.open_run("check", "us/held-out", adjacency="add-remove", reserve=[(Gaussian(8.0), 1)])
+        found = store.spent("us/held-out")
+        assert found.unit == Unit(3)
+        assert found.curve_with_reserved.epsilon(DELTA) == pytest.approx(epsilon_of(3 / 8))
+        with pytest.raises(BudgetError, match="a person with at most 3 records"):
+            store.open_run(
+                "again", "us/held-out", adjacency="add-remove", reserve=[(Gaussian(8.0), 2)]
+            )
+        # Whose loss a sample of records is, nobody can say: on either side
+        with pytest.raises(PrivacyError, match="cannot be counted"):
+            store.open_run(
+                "sampled",
+                "us/held-out",
+                adjacency="add-remove",
+                reserve=[(PoissonGaussian(9.0, 0.1), 1)],
+            )

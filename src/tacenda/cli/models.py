@@ -203,7 +203,8 @@ def _labelled(
 ) -> tuple[Any, Array, str, Array | None, Array | None]:
     """labelled_rows, whose they are, and their fingerprints; of each person so many at most."""
     if model.config is None and model.schema is None:
-        return *_labelled_table(model, data, label), data, None, None
+        rows, y, marks = _labelled_table(model, data, label)
+        return rows, y, data, None, marks
     if label is not None:
         raise InputError(
             "--label is for exported models; a run folder's schema names the label, "
@@ -383,7 +384,12 @@ def _named(model: Model, data: str) -> tuple[Any, str]:
     return load(own.model_copy(update=update))[0], data
 
 
-def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Array]:
+def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Array, Array | None]:
+    """(features, labels, fingerprints); these are by name, as those of the frame that the model was
+    fitted on."""
+    from tacenda.data.as_read import fingerprints
+    from tacenda.data.coded import words_of
+
     if label is None:
         raise InputError("--label must name the column to predict, for an exported model.")
     table = _table(data)
@@ -394,10 +400,11 @@ def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Ar
         )
     cells = table.columns[label]
     rows = _columns_of(model, table, (label,))
+    marks = None
+    if model.features is not None:
+        marks = fingerprints({name: table.columns[name] for name in model.features}, cells)
     if model.classes is None:
-        return rows, _numbers(label, cells)
-    from tacenda.data.coded import words_of
-
+        return rows, _numbers(label, cells), marks
     place = {word: k for k, word in enumerate(model.classes)}
     codes = np.array([place.get(word, -1) for word in words_of(cells)])
     if (codes < 0).any():
@@ -405,7 +412,7 @@ def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Ar
             f"column {label!r} of record {int(np.argmax(codes < 0)) + 1} holds a class that the "
             f"model does not know; its classes are {', '.join(model.classes)}."
         )
-    return rows, codes
+    return rows, codes, marks
 
 
 def _table(data: str) -> Any:

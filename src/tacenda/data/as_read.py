@@ -5,9 +5,11 @@ A cell is hashed with the name of its column, and a record is the sum of its cel
 order of the columns makes no difference. The label is kept apart, without its name, since
 estimators take it as an array. What a cell is:
 
-    a number    rounded to float32, also from text: 1, 1.0, "1" and "1.00" are one value
+    a number    rounded to float32, also from text: 1, 1.0, "1" and "1.00" are one value; true is 1
+                and false 0; a date, where the schema declares one, is its year with the fraction
     missing     None, NaN, an empty cell, and the usual words for it (`MISSING`)
-    other text  without white space around it, in lower case; so are true and false
+    other text  without white space around it, in lower case, in one form of Unicode; so are the
+                names of columns
 
 Nothing of this depends on a schema's bounds, levels or classes. A record with other values, more or
 fewer columns, renamed ones or another label is another one.
@@ -20,6 +22,7 @@ in the ledger under its key (`privacy.lasting.fingerprints`).
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +36,7 @@ from tacenda.privacy.lasting.fingerprints import mixed
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "nat", "?", "-", ".")
 )
+_LOGICAL = {"true": 1.0, "false": 0.0}  # as arrays of numbers have them
 _LABEL = "\0label"  # no column of a file has this name
 
 
@@ -89,7 +93,8 @@ def label_cells(y: Any) -> list[Any]:
 
 def _add(found: Array, name: str, cells: Any) -> None:
     """Add the hashes of a column's cells to the records' two words."""
-    keys = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), "<u8")
+    raw = _folded(name.strip()).encode("utf-8", "surrogatepass")
+    keys = np.frombuffer(hashlib.blake2b(raw, digest_size=16).digest(), "<u8")
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "f":
         for k in range(2):
             found[:, k] += _of_numbers(cells, keys[k])
@@ -111,14 +116,20 @@ def _of_entries(column: Coded, keys: Array) -> Array:
     if len(others):
         key, absent = keys.tobytes(), [_of_numbers(np.array([np.nan]), k)[0] for k in keys]
         for at, word in zip(others.tolist(), entries.stripped_at(others), strict=True):
-            text = word.casefold()
+            text = _folded(word)
             if text in MISSING:
                 found[at] = absent
+            elif text in _LOGICAL:
+                found[at] = [_of_numbers(np.array([_LOGICAL[text]]), k)[0] for k in keys]
             else:
                 raw = text.encode("utf-8", "surrogatepass")
                 digest = hashlib.blake2b(raw, key=key, digest_size=16).digest()
                 found[at] = np.frombuffer(digest, "<u8")
     return found
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _of_numbers(values: Array, key: Any) -> Array:

@@ -325,9 +325,22 @@ class TableRows:
 
 def as_read(schema: Schema, table: Table) -> Array:
     """(records, 4) fingerprints of the columns that the schema makes features of, and of its
-    label, before anything is made of them."""
-    columns = {column.name: table.columns[column.name] for column in schema.columns}
-    return fingerprints(columns, table.columns[schema.label.name])
+    label, where the table has them, before anything is made of them; a date has many forms, and
+    counts as its year."""
+    cells = table.columns
+    columns = {
+        column.name: _undated(cells[column.name], getattr(column, "date", None))
+        for column in schema.columns
+        if column.name in cells
+    }
+    return fingerprints(columns, cells.get(schema.label.name))
+
+
+def _undated(cells: Any, order: dates.Order | None) -> Any:
+    if order is None or cells.dtype.kind == "f":
+        return cells
+    column = Coded.of(cells)
+    return _read(column.entries, order)[0][column.codes]
 
 
 def _kept(schema: Schema, table: Any, most: int | None, key: bytes | None) -> Flags | None:

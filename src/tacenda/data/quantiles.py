@@ -37,7 +37,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.data.draft import DRAFTED
-from tacenda.data.encoding import column_numbers, persons_of
+from tacenda.data.encoding import as_read, column_numbers, persons_of
 from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import Label, NumericColumn, Schema
 from tacenda.data.table import Table
@@ -47,6 +47,7 @@ from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.accounts import BOUNDS
+from tacenda.privacy.lasting.fingerprints import marks_as_read
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.noise.aes import AesStream
@@ -225,12 +226,14 @@ def private_bounds(
         for name in parts:
             _check_column(name, names, source_name(data))
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
-    unit = Unit()
+    unit, own = Unit(), as_read(schema, table)
     if schema.person is not None:
         table, unit = _one_each(schema, table, ledger), Unit(1)
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
-        budget, others = store.budget(dataset), store.datasets()
+        others = store.datasets()
+        notes = store.account_for_bounds(marks_as_read(own, store.salt), dataset).notes
+        budget = store.budget(dataset)
         if budget is not None:
             epsilon = budget.epsilon if epsilon is None else epsilon
             delta = budget.delta if delta is None else delta
@@ -243,15 +246,15 @@ def private_bounds(
         records = len(table) if adjacency == "replace-one" else None
         price = Price.of(epsilon, delta, share, tuple(searches.values()))
         quantile = _tail(tail, price, records)
-        if others and dataset not in others:
-            warnings.warn(
+        if others and dataset not in others and not notes:
+            notes = (
                 f"data set {dataset!r} is new to the ledger, which holds "
                 f"{', '.join(map(repr, others))}: what is spent on it is counted apart. If these "
                 f"are the same people's records: tacenda ledger join LEDGER {dataset!r} "
                 f"{others[0]!r}",
-                LedgerWarning,
-                stacklevel=2,
             )
+        for note in notes:
+            warnings.warn(note, LedgerWarning, stacklevel=2)
         if budget is None:
             store.set_budget(dataset, epsilon, delta, adjacency, unit)
         run = f"{BOUNDS}{secrets.token_hex(12)}"

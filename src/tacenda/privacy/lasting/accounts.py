@@ -92,8 +92,9 @@ def units_of(file: LedgerFile, names: Iterable[str]) -> list[Unit]:
 
 
 def unit_of(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> Unit:
-    """Whom an account is about: the largest unit of its budgets and runs, and of `more`."""
-    names = joined(file, dataset)
+    """Whom an account is about: the largest unit of its budgets and runs, and of `more`. The
+    records trained on and those held out are about the same people."""
+    names = _with_other_sides(joined(file, dataset))
     bodies = filter(None, (budget_of(file, name) for name in names))
     budgets = [Unit(body["records"], body["members"]) for body in bodies]
     return largest([*budgets, *units_of(file, names), *more])
@@ -101,7 +102,7 @@ def unit_of(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> Unit:
 
 def check_units(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> None:
     """Refuse a unit (the account's, with `more`) for which some of its runs cannot be counted."""
-    names, unit = joined(file, dataset), unit_of(file, dataset, more)
+    names, unit = _with_other_sides(joined(file, dataset)), unit_of(file, dataset, more)
     marks = ", ".join("?" * len(names))
     query = (
         "SELECT DISTINCT event FROM tally JOIN runs USING (run) WHERE records IS NULL "
@@ -109,6 +110,12 @@ def check_units(file: LedgerFile, dataset: str, more: Iterable[Unit] = ()) -> No
     )
     for (text,) in file.all(query, *names):
         unit.counts(Unit(), [(event_from_dict(json.loads(text)), 1)])
+
+
+def _with_other_sides(names: Iterable[str]) -> list[str]:
+    """These accounts, and with each the one of the records held out from it, or trained on."""
+    wholes = dict.fromkeys(name.removesuffix(HELD_OUT) for name in names)
+    return [side for whole in wholes for side in (whole, f"{whole}{HELD_OUT}")]
 
 
 def budget_of(file: LedgerFile, name: str) -> dict[str, Any] | None:
@@ -121,12 +128,7 @@ def budget_of(file: LedgerFile, name: str) -> dict[str, Any] | None:
 
 def account_of(file: LedgerFile, marks: Marks, name: str | None) -> Account:
     """The account of these records, noted for the next time; inside a transaction."""
-    known = [
-        r[0]
-        for r in file.all(
-            "SELECT dataset FROM rows WHERE kind='records' AND key=? ORDER BY seq", marks.digest
-        )
-    ]
+    known = _known(file, marks)
     near = [] if known else overlapping(file, marks)
     found = (
         _named(file, name, known, near) if name is not None else _unnamed(file, marks, known, near)
@@ -134,6 +136,24 @@ def account_of(file: LedgerFile, marks: Marks, name: str | None) -> Account:
     alike = [] if known or near else _look_alike(file, found.name, marks)
     _note(file, found.name, marks)
     return replace(found, notes=(*found.notes, *alike))
+
+
+def account_for_bounds(file: LedgerFile, marks: Marks, name: str) -> Account:
+    """The same for a run that only looks for bounds, in all records: they are known again, and
+    count neither as trained on nor as held out. Inside a transaction."""
+    known = _known(file, marks)
+    found = _named(file, name, known, [] if known else overlapping(file, marks))
+    if name not in known:
+        file.append("all records", name, key=marks.digest)
+    return found
+
+
+def _known(file: LedgerFile, marks: Marks) -> list[str]:
+    """The accounts that have seen exactly these records."""
+    query = (
+        "SELECT dataset FROM rows WHERE kind IN ('records', 'all records') AND key=? ORDER BY seq"
+    )
+    return [row[0] for row in file.all(query, marks.digest)]
 
 
 def _look_alike(file: LedgerFile, name: str, marks: Marks) -> list[str]:

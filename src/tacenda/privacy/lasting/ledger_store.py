@@ -36,6 +36,7 @@ from tacenda.privacy.lasting.accounts import (
     BOUNDS,
     Account,
     Near,
+    account_for_bounds,
     account_of,
     budget_of,
     check_units,
@@ -151,6 +152,13 @@ class LedgerStore:
             _name("dataset", dataset)
         with self._file.writing():
             return account_of(self._file, marks, dataset)
+
+    def account_for_bounds(self, marks: Marks, dataset: str) -> Account:
+        """The account `dataset` for a run that looks for bounds in all of these records; the same
+        records under two names add up."""
+        _name("dataset", dataset)
+        with self._file.writing():
+            return account_for_bounds(self._file, marks, dataset)
 
     def require_name(self, found: str | None = None) -> None:
         """Refuse records without a name, where the ledger holds a budget. found: the account that
