@@ -457,7 +457,7 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         if isinstance(column, NumericColumn):
             values = f"{column.low:g} to {column.high:g}, {_scaling(column)}"
         else:
-            values = f"{counted(len(column.levels), 'level')}, others: {column.unknown}"
+            values = f"{counted(len(column.levels), 'level')}, others: {column.unknown or 'error'}"
         values += ", missing: a feature" if column.missing_indicator else ""
         rows.append([column.name, column.kind, values, _public(column)])
     label = found.label

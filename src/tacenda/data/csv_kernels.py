@@ -27,7 +27,7 @@ def tokenise(block, begin, is_last, mark, most, starts, ends):  # type: ignore[n
     """Find the cells of the records in `block` (bytes) from `begin` on.
 
     starts, ends (columns, at least `most` records): filled with where the cells begin, and twice
-    where they end, plus 1 where quotes inside are doubled. Blank records are skipped. Returns
+    where they end, plus 1 where quotes inside are doubled. Empty lines are skipped. Returns
     (records, where the next one begins, DONE, or UNFINISHED where the block ends within a record,
     or UNUSUAL where Python's csv must judge the next one).
     """
@@ -90,7 +90,7 @@ def tokenise(block, begin, is_last, mark, most, starts, ends):  # type: ignore[n
             at += 1
             if block[at - 1] != mark:
                 break
-        if filled:
+        if filled or column > 1:
             if column != width:
                 return records, done, UNUSUAL
             records += 1

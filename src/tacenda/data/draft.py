@@ -639,7 +639,7 @@ def _levels(
         name=name,
         levels=tuple(levels),
         # A number that was not seen yet may well come: it must not stop a prediction.
-        unknown="column" if numbers or cut else "error",
+        unknown="column" if numbers or cut else None,
         confirmed=False,
     )
     return column, ColumnDraft(name, "levels", reason, question)

@@ -143,9 +143,10 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
     none is ever refused.
 
     A record that cannot be encoded (a missing value for which nothing stands in, text in a number,
-    an undeclared level where `unknown` is "error", a label that is none, no person's id) is left
-    out, or with `blank` a row of zeros takes its place, with the first class or a label of 0: it
-    moves no gradient, and the number of records stays that of the table.
+    an undeclared level without a column of its own, a label that is none, no person's id, a line
+    with a wrong number of fields) is left out. With `blank` a row of zeros takes its place, with
+    the first class or a label of 0: it moves no gradient, and the number of records stays that of
+    the table.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
     """
     from tacenda.data.readers import read_table
 
-    whole = read_table(table) if isinstance(table, str | Path) else Table.of(table)
+    whole = read_table(table, ragged="blank") if isinstance(table, str | Path) else Table.of(table)
     good = usable(schema, whole)
     if not good.any():
         raise InputError(
@@ -232,7 +233,7 @@ def usable(schema: Schema, table: Table) -> Flags:
         cells = table.columns[column.name]
         if isinstance(column, NumericColumn):
             good &= ~_unreadable(schema, cells, column.date)
-        elif column.unknown == "error":
+        elif column.unknown != "column":
             good &= _level_codes(schema, column, cells) >= 0
     cells = table.columns[schema.label.name]
     if schema.label.classes is None:
@@ -719,7 +720,7 @@ def _codes(
     codes = _level_codes(schema, column, cells)
     wrong = (codes < 0) & keep
     if wrong.any():
-        if column.unknown == "error":
+        if column.unknown != "column":
             raise InputError(
                 f"column {column.name!r} of record {_where(table, wrong)} holds a level that the "
                 "schema does not declare; correct the record, add the level to the schema if it is "

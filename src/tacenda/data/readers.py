@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -59,7 +59,11 @@ _MAGIC = {
 
 
 def read_table(
-    source: str | Path, *, database: str | Path | None = None, names: Sequence[str] | None = None
+    source: str | Path,
+    *,
+    database: str | Path | None = None,
+    names: Sequence[str] | None = None,
+    ragged: Literal["error", "blank"] = "error",
 ) -> Table:
     r"""Read a whole table from a CSV file (plain or .gz), a Parquet file, or an SQL query.
 
@@ -72,6 +76,9 @@ def read_table(
         A DuckDB file.
     names : sequence of str or None, default=None
         Columns of a CSV without a header line.
+    ragged : {"error", "blank"}, default="error"
+        What a line of a CSV with another number of fields than the header is: an error, or a
+        record without any value.
 
     Returns
     -------
@@ -107,12 +114,12 @@ def read_table(
     if path.suffix.lower() in _PARQUET:
         return read_parquet(path)
     if names is not None:
-        return joined(list(iter_csv(path, names=names)))
-    return joined(list(_csv_tables(path, CHUNK_ROWS, None, None)))
+        return joined(list(iter_csv(path, names=names, ragged=ragged)))
+    return joined(list(_csv_tables(path, CHUNK_ROWS, None, None, ragged)))
 
 
 def _csv_tables(
-    path: Path, rows: int | None, names: Collection[str] | None, only: Ints | None
+    path: Path, rows: int | None, names: Collection[str] | None, only: Ints | None, ragged: str
 ) -> Iterator[Table]:
     """A CSV file in tables (`iter_tables`), from a private copy where one is kept; a whole reading
     leaves one."""
@@ -124,9 +131,10 @@ def _csv_tables(
     if copy is not None:
         yield from chosen(_cut(copy, rows), names, only)
         return
-    whole = place is not None and names is None and only is None
+    # A copy is of a file without ragged lines, so it serves every reading
+    whole = place is not None and names is None and only is None and ragged == "error"
     tables = []
-    for table in iter_csv(path, rows=rows, columns=names, only=only):
+    for table in iter_csv(path, rows=rows, columns=names, only=only, ragged=ragged):
         if whole:
             tables.append(table)
         yield table
@@ -171,6 +179,7 @@ def iter_tables(
     rows: int | None = CHUNK_ROWS,
     names: Collection[str] | None = None,
     only: Ints | None = None,
+    ragged: Literal["error", "blank"] = "error",
 ) -> Iterator[Table]:
     """The same, a bounded number of records at a time, so that a file may be larger than memory.
 
@@ -185,7 +194,7 @@ def iter_tables(
     elif Path(source).suffix.lower() in _PARQUET:
         tables = iter_parquet(existing(source), rows, names)
     else:
-        yield from _csv_tables(existing(source), rows, names, only)
+        yield from _csv_tables(existing(source), rows, names, only, ragged)
         return
     yield from chosen(tables, names, only)
 
@@ -228,10 +237,12 @@ def iter_csv(
     rows: int | None = CHUNK_ROWS,
     columns: Collection[str] | None = None,
     only: Ints | None = None,
+    ragged: str = "error",
 ) -> Iterator[Table]:
     """Tables of at most `rows` records. Lines are UTF-8 (a byte-order mark is fine);
-    blank lines are skipped. names: of the columns, where there is no header line; columns, only:
-    which of them, and which records, are wanted (see `iter_tables`)."""
+    empty lines are skipped; one of separators alone is a record without values. names: of the
+    columns, where there is no header line; columns, only: which of them, and which records, are
+    wanted (see `iter_tables`); ragged: see `read_table`."""
     _refuse_other_kinds(path)
     header, mark, begin = _start(path, names)
     rows = max(1, CHUNK_CELLS // len(header)) if rows is None else rows
@@ -243,7 +254,7 @@ def iter_csv(
         done = quick.done
         if quick.finished:
             return
-    yield from _careful(path, header, names is None, wanted, only, rows, done)
+    yield from _careful(path, header, names is None, wanted, only, rows, done, ragged)
 
 
 class _Quick:
@@ -331,14 +342,17 @@ def _careful(
     only: Ints | None,
     rows: int,
     done: int,
+    ragged: str,
 ) -> Iterator[Table]:
     """The tables after the first `done` records, by Python's csv; named: whether the file has a
     header line."""
     with _text(path) as stream:
         reader = _reader(stream)
-        for _ in islice(_filled(reader, path), done + named):
+        if named:
+            _header(reader, path)
+        for _ in islice(_records(reader, path), done):
             pass
-        for block in _blocks(reader, rows, len(header), path):
+        for block in _blocks(reader, rows, len(header), path, named, ragged):
             here: Any = range(len(block))
             if only is not None:
                 first, last = np.searchsorted(only, (done, done + len(block)))
@@ -412,24 +426,39 @@ def _delimiter(header: str) -> str:
     return max(",;\t|", key=header.count)
 
 
-def _filled(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, fields) of every line that is not blank."""
+def _header(reader: Any, path: Path) -> list[str] | None:
+    """The first line that holds anything."""
+    with _well_formed(reader, path):
+        return next(filter(any, reader), None)
+
+
+def _is_record(fields: list[str]) -> bool:
+    """Whether a line is not empty: separators alone are a record without values."""
+    return len(fields) > 1 or any(fields)
+
+
+def _records(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, fields) of every record that is left."""
     with _well_formed(reader, path):
         for fields in reader:
-            if any(fields):
+            if _is_record(fields):
                 yield reader.line_num, fields
 
 
-def _blocks(reader: Any, rows: int, width: int, path: Path) -> Iterator[list[list[str]]]:
+def _blocks(
+    reader: Any, rows: int, width: int, path: Path, named: bool, ragged: str
+) -> Iterator[list[list[str]]]:
     """The fields of the records that are left, in blocks of at most `rows`."""
     while True:
         with _well_formed(reader, path):
             block = list(islice(reader, rows))
         if not block:
             return
-        found = [fields for fields in block if any(fields)]
+        found = [fields for fields in block if _is_record(fields)]
         if found and set(map(len, found)) != {width}:
-            _refuse_ragged(width, path)
+            if ragged == "error":
+                _refuse_ragged(width, path, named)
+            found = [fields if len(fields) == width else [""] * width for fields in found]
         if found:
             yield found
 
@@ -456,14 +485,14 @@ def _start(path: Path, names: Sequence[str] | None) -> tuple[list[str], str, int
             return list(names), mark, begin
         used: list[str] = []
         lines = (used.append(line) or line for line in chain([first], stream))  # type: ignore[func-returns-value]
-        found = next(_filled(_csv_reader(lines, mark), path), None)
+        found = _header(_csv_reader(lines, mark), path)
         return _checked_header(found, path), mark, begin + len("".join(used).encode())
 
 
-def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]:
-    if line is None:
+def _checked_header(fields: list[str] | None, path: Path) -> list[str]:
+    if fields is None:
         raise InputError(f"{path.name} holds no header line; its first line must name the columns.")
-    names = [name.strip() for name in line[1]]
+    names = [name.strip() for name in fields]
     if not all(names):
         raise InputError(
             f"column {names.index('') + 1} of {path.name} has no name in the header line; name it."
@@ -476,10 +505,13 @@ def _checked_header(line: tuple[int, list[str]] | None, path: Path) -> list[str]
     return names
 
 
-def _refuse_ragged(width: int, path: Path) -> None:
+def _refuse_ragged(width: int, path: Path, named: bool) -> None:
     """Reads the file again, to name the first line with another number of fields."""
     with _text(path) as stream:
-        for line, fields in _filled(_reader(stream), path):
+        reader = _reader(stream)
+        if named:
+            _header(reader, path)
+        for line, fields in _records(reader, path):
             if len(fields) != width:
                 raise InputError(
                     f"line {line} of {path.name} has {len(fields)} fields where the header has "

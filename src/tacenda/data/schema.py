@@ -311,8 +311,10 @@ class CategoricalColumn(_Part):
     reference : str or None, default=None
         The level that tables of coefficients compare the others with; None: the first. It does not
         change the encoding.
-    unknown : {"error", "column"}, default="error"
-        An undeclared level is an error, or gets a column of its own.
+    unknown : {"error", "column"} or None, default=None
+        An undeclared level is an error, or gets a column of its own. None is an error too, but on
+        a node, where no record may stop a run, the record is left out or counts as a blank one; a
+        node refuses a schema that says "error".
     impute : str or None, default=None
         The public level that replaces a missing value.
     missing_indicator : bool, default=False
@@ -333,7 +335,7 @@ class CategoricalColumn(_Part):
     name: str = Field(min_length=1)
     levels: tuple[str, ...] = Field(min_length=1)
     reference: str | None = None
-    unknown: Literal["column", "error"] = "error"
+    unknown: Literal["column", "error"] | None = None
     impute: str | None = None
     missing_indicator: bool = False
     confirmed: bool = True
@@ -738,6 +740,8 @@ class Schema(_Part):
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
             part.pop("reference", None)
+            if "unknown" in part:  # the same encoding
+                part["unknown"] = part["unknown"] or "error"
             without_usual(part)
             # The usual of a column; a label's is None, and "unit" is another encoding
             usual = None if part is fields["label"] else "unit"

@@ -23,7 +23,7 @@ from tacenda.data.coded import Coded, Entries
 from tacenda.data.table import Table
 from tacenda.formats.files import write_bytes
 
-FORMAT = 1  # of what is written; and of what the reader gives for a file
+FORMAT = 2  # of what is written; and of what the reader gives for a file
 LARGEST_FILE = 2**29  # bytes of a file that is copied, unpacked
 LARGEST_CACHE = 2**31  # bytes of all copies
 _DIGEST = 32  # bytes of SHA-256 before the contents

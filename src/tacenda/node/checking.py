@@ -25,7 +25,7 @@ from tacenda.node.evaluation_plan import closing_plan
 from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity
 from tacenda.node.identity.contract import Contract
-from tacenda.node.meaning import learnt, minded
+from tacenda.node.meaning import learnt, minded, unfit_rule
 from tacenda.node.member_records import MemberRecords, read_records
 from tacenda.node.policy import PolicyFile, require
 from tacenda.node.run_plan import RunPlan, make_plan
@@ -75,7 +75,7 @@ def check(
     if records.held_out is not None:
         said += f" to train on and {int(records.held_out.sizes[0])} held out"
     findings.append(Finding("records", True, f"{said} fit schema and contract ({FOR_YOU_ALONE})"))
-    findings.append(_bounds(settings))
+    findings += _values(settings, contract)
     findings += costs(settings, plan, name, records)
     if rehearsal:
         findings.append(_rehearsal(settings, contract, name, own_records, rounds, seconds))
@@ -101,32 +101,38 @@ def _contract(folder: Path, settings: NodeSettings) -> tuple[Contract, str]:
     return trial_contract(folder), "the invitation's, with members like this one"
 
 
-def _bounds(settings: NodeSettings) -> Finding:
-    """How many numbers lie outside the declared bounds, and are moved to them."""
-    from tacenda.data.encoding import column_numbers
+def _values(settings: NodeSettings, contract: Contract) -> list[Finding]:
+    """How many records do not fit the schema, and how many numbers of the others lie outside the
+    declared bounds and are moved to them."""
+    from tacenda.data.encoding import column_numbers, usable
     from tacenda.data.readers import iter_tables
 
     schema = Schema.read(settings.schema)
     columns = [column for column in schema.columns if isinstance(column, NumericColumn)]
     outside = {column.name: 0 for column in columns}
-    total = 0
-    for table in iter_tables(settings.data):
+    total = unfit = 0
+    for table in iter_tables(settings.data, ragged="blank"):
+        good = usable(schema, table)
+        unfit += int(np.count_nonzero(~good))
         for column in columns:
-            everyone = np.ones(len(table), bool)
-            values, _ = column_numbers(schema, column, table, everyone)
+            values, _ = column_numbers(schema, column, table, good)
             outside[column.name] += int(((values < column.low) | (values > column.high)).sum())
             total += len(values)
+    found = []
+    if unfit:
+        told = f"{counted(unfit, 'record')} cannot be read by the schema; {unfit_rule(contract)}"
+        found.append(Finding("records", True, f"{told} ({FOR_YOU_ALONE})"))
     many = {name: k for name, k in outside.items() if k}
     if not many:
-        return Finding("bounds", True, f"all numbers lie within their bounds ({FOR_YOU_ALONE})")
+        told = f"all numbers lie within their bounds ({FOR_YOU_ALONE})"
+        return [*found, Finding("bounds", True, told)]
     worst = sorted(many, key=lambda name: -many[name])[:5]
     told = ", ".join(f"{many[name]} of {name!r}" for name in worst)
-    return Finding(
-        "bounds",
-        True,
+    told = (
         f"{sum(many.values())} of {total} numbers lie outside their bounds and are moved to them: "
-        f"{told} ({FOR_YOU_ALONE})",
+        f"{told} ({FOR_YOU_ALONE})"
     )
+    return [*found, Finding("bounds", True, told)]
 
 
 def records_as_split(settings: NodeSettings, contract: Contract, name: str) -> MemberRecords:

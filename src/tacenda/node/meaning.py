@@ -24,6 +24,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         ("noise", _noise(plan)),
         ("privacy", f"epsilon {terms.epsilon:g}, delta {terms.delta:g}, {terms.adjacency}"),
         ("for", unit_of(*terms.person)),
+        ("records", unfit_rule(contract)),
         ("against", against(pooled(plan))),
     ]
     if contract.evaluation is not None:
@@ -50,6 +51,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         f"of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
         *_evaluation(contract, me),
+        unfit_rule(contract).capitalize() + ".",
         _absence(contract),
         "Compare these codes with each member by telephone before you sign:",
     ]
@@ -106,6 +108,14 @@ def _evaluation(contract: Contract, me: str) -> list[str]:
         f"Terms: {_evaluation_terms(contract)}. "
         "Each record is covered by one of the two costs, never by their sum."
     ]
+
+
+def unfit_rule(contract: Contract) -> str:
+    """What becomes of a record that the schema cannot read: a node never stops because of one."""
+    what = "a record that the schema cannot read"
+    if contract.privacy.adjacency == "add-remove":
+        return f"{what} is left out"
+    return f"{what} counts as a blank one, which moves nothing"
 
 
 def _about(adjacency: str) -> str:

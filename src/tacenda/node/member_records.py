@@ -106,6 +106,13 @@ def require_public_rule(schema: Schema) -> None:
             "node in front of the others. Declare missing = 'drop', or 'impute' with a public "
             "stand-in for each column."
         )
+    for column in schema.columns:
+        if column.kind == "categorical" and column.unknown == "error":
+            raise InputError(
+                f"the schema's column {column.name!r} says unknown = 'error': one record with an "
+                "undeclared level would stop a member's node in front of the others. Leave "
+                "unknown out, and such a record does not count, or declare unknown = 'column'."
+            )
 
 
 def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:

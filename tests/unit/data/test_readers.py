@@ -102,6 +102,23 @@ def test_a_file_that_is_not_there_and_a_broken_gzip(write, way, tmp_path):
         data.read_table(write(CSV, "t.csv.gz"))
 
 
+def test_a_line_of_separators_is_a_record_and_a_ragged_one_may_be(write, way):
+    gaps = "a,b\n1,x\n,\n\n  \n , \n2,y\n"
+    assert cells(data.read_table(write(gaps))) == {"a": ["1", "", "", "2"], "b": ["x", "", "", "y"]}
+    assert cells(data.read_table(write("\n,\na,b\n1,x\n"))) == {"a": ["1"], "b": ["x"]}
+    for bad in ("1,x,z", "1", ",,"):
+        path = write(f"a,b\n{bad}\n2,y\n{bad}\n3,z\n")
+        with pytest.raises(InputError, match="line 2 of t.csv has"):
+            data.read_table(path)
+        for _ in range(2):  # no copy of it is kept
+            found = data.read_table(path, ragged="blank")
+            assert cells(found) == {"a": ["", "2", "", "3"], "b": ["", "y", "", "z"]}
+        with pytest.raises(InputError, match="line 2 of t.csv has"):
+            data.read_table(path)
+        with pytest.raises(InputError, match="line 1 of t.csv has"):
+            data.read_table(write(f"{bad}\n2,y\n"), names=["a", "b"])
+
+
 PIECES = [
     *("1", "22.5", "x y", " z", "w ", "ä€", "\U0001f600", "", "", "NA", "'", "\t", "\0"),
     *('"a,b"', '"say ""no"""', '"two\nlines"', '"two\r\nlines"', '""', '" in "', ' "in"', '"""x"'),
@@ -117,7 +134,8 @@ def nasty(rng):
         fields = [str(rng.choice(PIECES)) for _ in range(width)]
         if rng.random() < 0.02:
             fields[0] = STRAY[rng.integers(len(STRAY))]
-        lines.append(mark.join(fields) if rng.random() < 0.9 else str(rng.choice(["", "  ", mark])))
+        bare = str(rng.choice(["", "  ", mark * (width - 1)]))
+        lines.append(mark.join(fields) if rng.random() < 0.9 else bare)
     end = str(rng.choice(["\n", "\r\n", "\r"]))
     text = end.join(lines) + (end if rng.random() < 0.5 else "")
     start = "\ufeff" if rng.random() < 0.2 else ""
@@ -141,6 +159,7 @@ def test_nasty_files_mean_to_the_compiled_loops_what_they_mean_to_csv(write, mon
         whole = gone_through(path, rows=10**6)
         only = np.flatnonzero(rng.random(40) < 0.2)
         hows = [{"rows": 10**6}, {"rows": 3}, {"rows": 4, "names": ["c1"], "only": only}]
+        hows += [{**how, "ragged": "blank"} for how in hows]
         hows = hows if trial % 3 == 0 else hows[:1]
         careful = [gone_through(path, **how) for how in hows]
         least = 1 if path.stat().st_size < 10_000 else 50_000

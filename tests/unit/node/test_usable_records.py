@@ -3,6 +3,7 @@ is a blank record where the number of records is public."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from cli_tools import tacenda
 from node_stage import small_contract, small_schema
 from tacenda.data.encoding import encode_features, encode_usable
 from tacenda.errors import InputError
 from tacenda.node import drafting
+from tacenda.node.identity import contract_files
 from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import checked_schema, read_records
 
@@ -95,7 +98,9 @@ def test_a_members_node_reads_every_file_of_the_right_length(relation: str, tmp_
     small_schema().write(tmp_path / "schema.toml")
     rng = np.random.default_rng(0)
     lines = [f"{a:.3f},{b:.3f},{c:.3f},yes" for a, b, c in rng.uniform(0, 1, (60, 3))]
-    for bad in (",,,perhaps", "a,b,c,d", "0.1,,0.3,yes", "0.1,0.2,0.3,perhaps"):
+    bad_lines = (",,,perhaps", "a,b,c,d", "0.1,,0.3,yes", "0.1,0.2,0.3,perhaps")
+    bad_lines += (",,,", " , ,,", "0.1,0.2,yes", "0.1,0.2,0.3,yes,no", "0.1", ",,,,,")
+    for bad in bad_lines:
         text = ["x0,x1,x2,y", *lines[:30], bad, *lines[31:]]
         (tmp_path / "data.csv").write_text("\n".join(text) + "\n", "utf-8")
         found = read_records(contract, "m0", tmp_path / "schema.toml", tmp_path / "data.csv", None)
@@ -119,6 +124,64 @@ def test_a_schema_by_which_one_record_stops_a_node_is_refused(tmp_path: Path) ->
     contract = small_contract(2, 3).model_copy(update={"schema_hash": made.hash()})
     with pytest.raises(InputError, match="missing is 'error'"):
         checked_schema(contract, tmp_path / "schema.toml")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def with_levels(**changes: Any) -> tc.data.Schema:
+    colour = {"kind": "categorical", "name": "colour", "levels": ["red", "green"], **changes}
+    return tc.data.Schema.build(
+        columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 10}, colour],
+        label={"name": "ill", "classes": ["no", "yes"]},
+    )
+
+
+def test_a_column_that_refuses_undeclared_levels_is_refused(tmp_path: Path) -> None:
+    """Where it is drafted, by `contract check`, and when a node reads the contract; saying nothing
+    is the public rule, which `contract check` tells."""
+    terms = {"title": "study", "privacy": {"epsilon": 2.0, "delta": 1e-6}}
+    refused = "column 'colour' says unknown = 'error': .* unknown = 'column'"
+    with pytest.raises(InputError, match=refused):
+        drafting.draft(cards(), terms, with_levels(unknown="error"))
+    contract = drafting.draft(cards(), terms, with_levels()).contract
+    contract_files.write(contract, tmp_path / "contract.toml")
+    place = tmp_path / "schema.toml"
+    check = ["contract", "check", "--contract", str(tmp_path / "contract.toml")]
+    with_levels().write(place)
+    assert "unknown" not in place.read_text("utf-8") and checked_schema(contract, place)
+    found = tacenda(*check)
+    assert "records   a record that the schema cannot read counts as a blank one" in found.stdout
+    with_levels(unknown="error").write(place)
+    with pytest.raises(InputError, match=refused):
+        checked_schema(contract, place)
+    for words in (check, [*check, "--schema", str(place)]):
+        found = tacenda(*words)
+        assert found.exit_code != 0 and re.search(refused, flat(found.stderr))
+    with_levels(unknown="column").write(place)
+    assert "contract field schema_hash" in flat(tacenda(*check).stderr)
+
+
+@pytest.mark.parametrize("text", ["3,blue,no", "3,red", "3,red,no,no", ",,"])
+def test_node_check_counts_the_records_that_do_not_fit(text: str, tmp_path: Path) -> None:
+    from tacenda.node.checking import _values
+    from tacenda.node.settings import NodeSettings
+
+    with_levels().write(tmp_path / "schema.toml")
+    lines = ["age,colour,ill", "1,red,no", text, "12,green,yes", "5,red,yes"]
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    places = {name: tmp_path / name for name in ("contract.toml", "identity", "state")}
+    settings = NodeSettings(
+        contract=places["contract.toml"],
+        schema=tmp_path / "schema.toml",
+        data=tmp_path / "data.csv",
+        identity=places["identity"],
+        state=places["state"],
+    )
+    told = [finding.found for finding in _values(settings, small_contract())]
+    assert told[0].startswith("1 record cannot be read by the schema; ")
+    assert told[1].startswith("1 of 3 numbers lie outside")
 
 
 def test_a_draft_about_persons_asks_at_how_many_members_they_may_be() -> None:

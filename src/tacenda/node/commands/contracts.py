@@ -64,12 +64,17 @@ def contract_new(
 def contract_check(
     contract: ContractFile = Path("contract.toml"),
     other: Annotated[Path | None, typer.Option()] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", "-s", help="The schema; schema.toml beside the contract if any."),
+    ] = None,
 ) -> None:
     """Whether all parts go together, who has signed, what the run will cost; with --other, where
     two contracts differ."""
     from tacenda.node.identity import contract_files
     from tacenda.node.identity.contract import differing_fields
     from tacenda.node.meaning import meaning
+    from tacenda.node.member_records import checked_schema
     from tacenda.node.run_plan import make_plan
 
     mine = contract_files.read(contract)
@@ -79,6 +84,9 @@ def contract_check(
             "The contracts are the same." if not fields else f"They differ in: {', '.join(fields)}"
         )
         raise typer.Exit(1 if fields else 0)
+    beside = contract.parent / "schema.toml"
+    if schema is not None or beside.exists():
+        checked_schema(mine, schema or beside)
     plan = make_plan(mine)
     for label, text in meaning(plan):
         typer.echo(f"{label:9} {text}")
