@@ -110,8 +110,7 @@ class Doors:
             _Quiet(),
             self.agreement.hear,
             lambda view: [],
-            SignatureBook(ContractSignatures(contract, {}, self.states["m1"]), _Quiet()),
-            speaks=wire.HIGHEST,
+            book=SignatureBook(ContractSignatures(contract, {}, self.states["m1"]), _Quiet()),
         )
         self.liar.check_welcome(self.me.welcome(self.liar.hello("m1", NONCE), "m0"), "m1", NONCE)
         self.seeds = self._seeds(self.me.witness.signed(own))

@@ -364,11 +364,11 @@ def live_with_false_rows(
     live(options, output)
 
 
-def live_with_version(options: dict[str, Any], output: str, highest: int) -> None:
-    """A member whose program speaks no later version of the frames than this one."""
+def live_with_version(options: dict[str, Any], output: str, version: int) -> None:
+    """A member whose program speaks this version of the frames."""
     from tacenda.node.protocol import wire
 
-    wire.HIGHEST = highest
+    wire.PROTOCOL = version
     live(options, output)
 
 

@@ -122,7 +122,7 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
     contract = crowd.stage.contract
     me = introduction(crowd, name if name in crowd.names else "m0", "m2")
     fields: dict[str, Any] = {
-        "protocol": wire.HIGHEST,
+        "protocol": wire.PROTOCOL,
         "sender": name,
         "receiver": "m2",
         "contract": contract.hash(),

@@ -17,7 +17,6 @@ from tacenda.graph.coalition import edge_streams
 from tacenda.node.identity.contract import Contract
 from tacenda.node.identity.edge_keys import EdgeKeys
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Refused
 from tacenda.node.run_plan import topology_of
 from tacenda.node.state.database import NodeState
 from tacenda.privacy.noise.keyed import KeyedNoise
@@ -223,16 +222,3 @@ def test_what_a_peer_shows_must_fit_the_key(tmp_path: Path, people: Any) -> None
     assert again.half("m1") == half and again.other_half("m1") == b.half("m0")
     for _, _, state in sides.values():
         state.close()
-
-
-def test_an_older_version_leads_to_no_key_before_all_have_signed(
-    tmp_path: Path, people: dict[str, Any]
-) -> None:
-    """A neighbour that says it speaks protocol 3 only, where `waiting` is not known, would have
-    made a node begin with the edge's key on a state that is not bound yet: refused ever after."""
-    members = federation(tmp_path, people)
-    early = members["m0"]
-    early.handshake.ready = False
-    with pytest.raises(Refused, match="has not all signatures"):
-        early.handshake.hello("m1", bytes(32), 3)
-    assert len(early.state.bind("run", "m0", "data")) == 32

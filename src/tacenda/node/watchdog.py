@@ -138,10 +138,15 @@ class Watchdog:
             self.agreement.propose(self.agreement.without(frozenset(absent)))
             raise Frozen("A member stayed away.")
         if absent:
-            causes = self._endpoint.causes()
-            self._endpoint.tell_leaving()
-            reasons = [self._endpoint.links[peer].reason for peer in absent]
-            raise PeerAbsent(absent, self.limit, reasons, causes)
+            raise self._stops_without(absent)
+
+    def _stops_without(self, absent: list[str]) -> PeerAbsent:
+        """Why the node stops; its neighbours hear of it first, or this node would be blamed."""
+        endpoint, links = self._endpoint, self._endpoint.links
+        causes = endpoint.causes()
+        endpoint.tell_leaving()
+        reasons = [links[name].reason for name in absent if name in links]
+        return PeerAbsent(absent, self.limit, reasons, causes)
 
     def keep_hours(self, policy: PolicyFile | None) -> None:
         """Wait while the policy lets this node neither compute nor send, with its connections
@@ -198,10 +203,7 @@ class Watchdog:
         """Where the contract says `stop`, or all losses are used, nobody is left out for being
         away."""
         if silent and not self._may_leave_out(silent):
-            links = self._endpoint.links
-            raise PeerAbsent(
-                sorted(silent), self.limit, [links[name].reason for name in silent if name in links]
-            )
+            raise self._stops_without(sorted(silent))
 
     def _may_leave_out(self, absent: frozenset[str]) -> bool:
         agreement = self.agreement

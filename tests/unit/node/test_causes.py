@@ -22,7 +22,7 @@ def made(**changes: Any) -> Link:
     witness = SimpleNamespace(names=frozenset(NAMES), hear=lambda peer, claims: False)
     box = SimpleNamespace(view=0, round=1, wake=lambda: None)
     found = Link("m1", box, witness, 1 << 16, quiet, None, None)  # type: ignore[arg-type]
-    found.connected, found.speaks = True, wire.HIGHEST
+    found.connected = True
     for name, value in changes.items():
         setattr(found, name, value)
     return found
@@ -45,8 +45,6 @@ def test_a_neighbours_own_state() -> None:
     assert causes(made(connected=False)) == [(("m1",), "away")]
     assert causes(made(connected=False, hung=True)) == [(("m1",), "frozen")]
     assert causes(made(seen=now - FROZEN_SECONDS - 1)) == [(("m1",), "frozen")]
-    # Version 3 gives no signs of life while it computes
-    assert causes(made(seen=now - 99, speaks=3)) == [(("m1",), "computing")]
 
 
 def test_what_a_neighbour_says_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ cannot pass that on, because the signature names the caller whom the listener se
 share noise the signature also covers both halves of the edge's key and its check value, and the
 caller confirms the key before anything else.
 
-**Versions.** A hello says which version of the frames it is of. A listener that does not speak it
-refuses, naming the versions that it speaks, and the caller calls again with the highest that both
-speak (`OtherProtocol`).
+**Versions.** A hello says which version of the frames it is of. A listener with another one refuses
+in words that name both, whatever else the hello holds.
 
 **Before all have signed the contract**, and before this node has opened its state (`ready`), the
 two only show each other signatures (`waiting`): no state is introduced, and no key of an edge is
@@ -30,7 +29,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -73,16 +71,6 @@ class HasFinished(Refused):
     """The peer is in the closing run already: it has finished this one."""
 
 
-class OtherProtocol(Refused):
-    """A peer does not speak the version of this hello; `highest` is the latest that it speaks."""
-
-    def __init__(self, reason: str, highest: int) -> None:
-        super().__init__(reason)
-        self.highest = highest
-
-
-# A peer's refusal of a version, the same words in every version of the program
-_SPOKEN = re.compile(r"protocol \d+ is spoken by \S+ and (?:\d+ to )?(\d+) by \S+;")
 DIFFER_IN = " differ in: "
 # How a member that evaluates the model refuses who still asks for the training
 OVER = "the training is over at "
@@ -127,50 +115,38 @@ class Handshake:
     closes: frozenset[str] = frozenset()
     closed_by: frozenset[str] = frozenset()
     instance: bytes = field(default_factory=lambda: _instance(os.getpid()))
-    lowest: int = field(default_factory=lambda: wire.LOWEST)
-    highest: int = field(default_factory=lambda: wire.HIGHEST)
 
-    def hello(
-        self, peer: str, nonce: bytes, version: int | None = None, *, fields: bool = False
-    ) -> wire.Hello:
-        """version: of the frames, the highest unless the peer speaks only a lower one. fields: with
-        the hashes of the contract's fields, after the peer has said that the contracts differ."""
-        spoken = self.highest if version is None else version
-        if spoken == 3 and not self.ready:
-            raise self._unsigned_in_3(peer)
+    def hello(self, peer: str, nonce: bytes, *, fields: bool = False) -> wire.Hello:
+        """fields: with the hashes of the contract's fields, after the peer has said that the
+        contracts differ."""
         hello = wire.Hello(
-            spoken,
+            wire.PROTOCOL,
             self.identity.name,
             peer,
             self.contract.hash(),
-            self.contract.field_hashes() if fields or spoken == 3 else {},
+            self.contract.field_hashes() if fields else {},
             0,
             0,
             False,
             nonce,
             (0, 0, 0),
             wire.Introduction("", 0, b"", _NO_SIGNATURE),
-        )
-        if self.ready:
-            hello = wire.replaced(
-                hello,
-                done=self.done,
-                view=self.view,
-                started=self.started,
-                latest=self.witness.latest,
-                me=self._introduction(peer),
-                shown=self.witness.shown(peer),
-                half=b"" if self.edges is None else self.edges.half(peer),
-            )
-        if spoken == 3:
-            return hello
-        return wire.replaced(
-            hello,
-            lowest=self.lowest,
             waiting=not self.ready,
             follows=self._follows(),
             at=int(time.time()),
             instance=self.instance,
+        )
+        if not self.ready:
+            return hello
+        return wire.replaced(
+            hello,
+            done=self.done,
+            view=self.view,
+            started=self.started,
+            latest=self.witness.latest,
+            me=self._introduction(peer),
+            shown=self.witness.shown(peer),
+            half=b"" if self.edges is None else self.edges.half(peer),
         )
 
     def caller(self, auth: dict[str, Iterable[bytes]]) -> str:
@@ -233,8 +209,6 @@ class Handshake:
         self._same_run(hello, caller)
         self._same_contract(hello, caller)
         self._compare_clocks(hello.at, caller)
-        if hello.protocol == 3 and not self.ready:
-            raise self._unsigned_in_3(caller)
         if hello.waiting or not self.ready:
             return self._waiting_welcome(hello, caller)
         self._judge(hello, caller)
@@ -253,14 +227,7 @@ class Handshake:
             half,
             check,
         )
-        return welcome if hello.protocol == 3 else self._stated(welcome, hello)
-
-    def _unsigned_in_3(self, peer: str) -> Refused:
-        return Refused(
-            f"{self.identity.name} has not all signatures of the contract yet, and {peer} "
-            "speaks protocol 3, in which they do not travel; wait, or install the newer "
-            f"version at {peer}"
-        )
+        return self._stated(welcome, hello)
 
     def _waiting_welcome(self, hello: wire.Hello, caller: str) -> wire.Welcome:
         """For a conversation about signatures only: nothing is said of any state."""
@@ -321,9 +288,6 @@ class Handshake:
             reason = f"{peer} refuses: {wire.printable(frame.reason)}"
             if self.closed_by and frame.reason.startswith(OVER):
                 raise HasFinished(reason)
-            spoken = _SPOKEN.match(frame.reason)
-            if spoken is not None:
-                raise OtherProtocol(reason, int(spoken.group(1)))
             _, found, fields = frame.reason.partition(DIFFER_IN)
             if found:
                 self._other_text(peer, wire.printable(fields, 200))
@@ -375,11 +339,10 @@ class Handshake:
         return self.edges.half(caller), self.edges.check(caller)
 
     def _spoken_here(self, spoken: int, caller: str) -> None:
-        if not self.lowest <= spoken <= self.highest:
-            mine = f"{self.lowest} to " if self.lowest < self.highest else ""
-            older = caller if spoken < self.lowest else self.identity.name
+        if spoken != wire.PROTOCOL:
+            older = caller if spoken < wire.PROTOCOL else self.identity.name
             raise Refused(
-                f"protocol {spoken} is spoken by {caller} and {mine}{self.highest} by "
+                f"protocol {spoken} is spoken by {caller} and {wire.PROTOCOL} by "
                 f"{self.identity.name}; install a newer version of Tacenda at {older}"
             )
 

@@ -35,10 +35,8 @@ from tacenda.errors import NetworkError
 from tacenda.node.causes import MOST_CAUSES, MOST_CHAIN, SENT
 from tacenda.node.identity.certificates import LONGEST_NAME
 
-# Versions of these frames that this program speaks. 3: rows are signed, and edge keys are hybrid;
-# 4: signatures of the contract and amendments travel, and a hello has no hashes of fields unless
-# they are asked for.
-LOWEST, HIGHEST = 3, 4
+# The version of these frames. A node with another one is refused in words that every version reads.
+PROTOCOL = 5
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -109,10 +107,10 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     """protocol: the version of this hello and of what follows. fields: only where the contracts
-    differ. From version 4 on, `lowest`: the oldest version that the sender speaks; `waiting`: it
-    lacks signatures of the contract, or has not opened its state yet, so that nothing but
-    signatures may be sent; `follows`: hashes of the texts that its contract has amended; `at`: its
-    clock, seconds since 1970; `instance`: drawn by each process, so that two are told apart.
+    differ. waiting: the sender lacks signatures of the contract, or has not opened its state yet,
+    so that nothing but signatures may be sent. follows: hashes of the texts that its contract has
+    amended. at: its clock, seconds since 1970. instance: drawn by each process, so that two are
+    told apart.
     """
 
     protocol: Count
@@ -128,7 +126,6 @@ class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     me: Introduction
     shown: Shown = Shown()
     half: Half = b""
-    lowest: Count = 0
     waiting: bool = False
     follows: Annotated[list[Hex64], Meta(max_length=MOST_AMENDMENTS)] = []
     at: Count = 0
@@ -213,7 +210,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 class Progress(_Frame, frozen=True, tag="progress", omit_defaults=True):
     """waits: for whom the sender waits, in a sign of life; None says nothing about that. leaving:
-    the sender stops for these reasons. Both from version 4 on."""
+    the sender stops for these reasons."""
 
     done: Count
     view: Count = 0

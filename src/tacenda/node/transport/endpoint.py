@@ -32,13 +32,12 @@ from tacenda.node.protocol.handshake import (
     ContractsDiffer,
     Handshake,
     HasFinished,
-    OtherProtocol,
     Refused,
     asks_for_fields,
     plain_auth,
 )
 from tacenda.node.transport import probe
-from tacenda.node.transport.link import Link
+from tacenda.node.transport.link import LAST_WORDS_SECONDS, Link
 from tacenda.node.transport.mailbox import Key, Mailbox
 from tacenda.node.transport.relay import CALLS, SCHEME, WAITS, enter, room_of
 from tacenda.node.transport.streams import Proxy, Stream, as_socket, dial, join
@@ -108,6 +107,7 @@ class Endpoint:
         # For whom the node waits, since when, and whether its policy pauses it
         self.awaited: tuple[list[str], float] = ([], 0.0)
         self.paused_since: float | None = None
+        self._leaving = False  # for want of those
         handshake.witness.on_caught = self._caught
         self._total = contract.total_rounds
         self.refused = 0
@@ -179,12 +179,12 @@ class Endpoint:
         ]
         if self.paused_since is not None:
             waits = [wire.Wait([me], PAUSED, int(time.monotonic() - self.paused_since))]
-        return wire.Progress(handshake.done, handshake.view, waits=waits)
+        return wire.Progress(handshake.done, handshake.view, waits=waits, leaving=self._leaving)
 
     def tell_leaving(self) -> None:
         """Tell the neighbours that this node stops because of those for whom it waits."""
-        sign = wire.replaced(self._sign(), leaving=True)
-        self.tell(sign, [link.peer for link in self.links.values() if link.speaks > 3])
+        self._leaving = True
+        self.tell(self._sign())
 
     def share(self, contract: str) -> None:
         """Show all neighbours the signatures of this contract text, as far as they are held."""
@@ -266,7 +266,7 @@ class Endpoint:
             ]
         self._ready.set()
         await self._stopping.wait()
-        await asyncio.sleep(0.05)  # lets the last notices leave
+        await self._hang_up()
         for task in callers:
             task.cancel()
         await asyncio.gather(*callers, return_exceptions=True)
@@ -278,6 +278,14 @@ class Endpoint:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=2)
+
+    async def _hang_up(self) -> None:
+        """End all conversations in order, so that the last notices are read."""
+        for link in self.links.values():
+            link.close()
+        end = time.monotonic() + LAST_WORDS_SECONDS
+        while time.monotonic() < end and any(link.connected for link in self.links.values()):
+            await asyncio.sleep(0.01)
 
     def _calls(self, peer: str) -> bool:
         contract, me = self.handshake.contract, self.handshake.identity.name
@@ -380,7 +388,7 @@ class Endpoint:
             return
         if welcome.waiting and self.handshake.ready:
             return  # meanwhile all have signed: the caller says hello again
-        await link.converse(context.read, context.write, waiting=waiting, speaks=hello.protocol)
+        await link.converse(context.read, context.write, waiting=waiting)
 
     def _require_one_process(self, link: Link, frame: wire.Frame) -> None:
         """Refuse a second process of a member while the first gives signs of life: the two run on
@@ -542,22 +550,16 @@ class Endpoint:
             self.mailbox.wake()
 
     async def _call(self, link: Link) -> None:
-        """One conversation as the caller, in the highest version that both speak; where the
-        contracts differ the peer is shown in which fields."""
-        version, fields = self.handshake.highest, False
-        while True:
-            try:
-                return await self._call_in(link, version, fields)
-            except OtherProtocol as other:
-                if not self.handshake.lowest <= other.highest < version:
-                    raise
-                version = other.highest
-            except ContractsDiffer as other:
-                if fields or not asks_for_fields(other):
-                    raise
-                fields = True
+        """One conversation as the caller; where the contracts differ the peer is shown in which
+        fields."""
+        try:
+            await self._call_once(link)
+        except ContractsDiffer as other:
+            if not asks_for_fields(other):
+                raise
+            await self._call_once(link, fields=True)
 
-    async def _call_in(self, link: Link, version: int, fields: bool) -> None:
+    async def _call_once(self, link: Link, *, fields: bool = False) -> None:
         key, certificate = self.handshake.tls_pair()
         credentials = grpc.ssl_channel_credentials(self._roots(), key, certificate)
         options = (
@@ -572,7 +574,7 @@ class Endpoint:
         ):
             call = channel.stream_stream(METHOD)()
             nonce = os.urandom(32)
-            hello = self.handshake.hello(link.peer, nonce, version, fields=fields)
+            hello = self.handshake.hello(link.peer, nonce, fields=fields)
             try:
                 await asyncio.wait_for(call.write(wire.encode(hello)), HELLO_SECONDS)
             except grpc.aio.AioRpcError as why:
@@ -595,7 +597,9 @@ class Endpoint:
                     self.mailbox.wake()
             if hello.waiting and self.handshake.ready:
                 return  # meanwhile all have signed: hello again
-            await link.converse(call.read, call.write, waiting=welcome.waiting, speaks=version)
+            await link.converse(
+                call.read, call.write, waiting=welcome.waiting, say_end=call.done_writing
+            )
 
     def _maybe_fatal(self, why: Exception) -> None:
         """A state that was lost or cannot be written stops the node;

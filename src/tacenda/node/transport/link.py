@@ -26,6 +26,7 @@ MOST_KNOCKING = 4  # streams of one peer without a hello
 LONGEST_BAN = 60.0
 SIGN_SECONDS = 2.0  # between signs of life
 ALIVE_SECONDS = 2.5 * SIGN_SECONDS  # since the latest one: its process runs
+LAST_WORDS_SECONDS = 2.0  # for what was said before a stream ended to be read
 FROZEN_SECONDS = 5 * SIGN_SECONDS  # a peer that is connected, and silent for so long, is frozen
 
 
@@ -45,9 +46,8 @@ class Link:
     book: SignatureBook | None = None
     on_signatures: Callable[[str], None] = lambda contract: None
     connected: bool = False
-    # Of the present conversation: only signatures may be sent (`Handshake.ready`); its version
+    # Of the present conversation: only signatures may be sent (`Handshake.ready`)
     waiting: bool = False
-    speaks: int = wire.LOWEST
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
     strikes: int = 0
@@ -74,6 +74,7 @@ class Link:
     _extra: list[bytes] = field(default_factory=list)
     _due: set[str] = field(default_factory=set)  # contract texts whose signatures are to be shown
     _over: asyncio.Event | None = None  # ends the present conversation
+    _closing: bool = False  # once everything was said
     _knocking: list[asyncio.Event] = field(default_factory=list)
 
     def post(self, key: Key, frame: bytes) -> None:
@@ -90,9 +91,8 @@ class Link:
 
     def share(self, contract: str) -> None:
         """Show the peer all signatures of this contract text that are held here."""
-        if self.speaks > 3:  # signatures do not travel in version 3
-            self._due.add(contract)
-            self._more.set()
+        self._due.add(contract)
+        self._more.set()
 
     def used(self, view: int, round: int) -> None:
         """The peer has made this round durable: forget what was sent for it."""
@@ -119,14 +119,15 @@ class Link:
         write: Callable[[bytes], Awaitable[Any]],
         *,
         waiting: bool = False,
-        speaks: int = wire.HIGHEST,
+        say_end: Callable[[], Awaitable[Any]] | None = None,
     ) -> None:
-        """Send and receive until the stream ends, the peer misbehaves,
-        or a newer connection takes over."""
+        """Send and receive until the stream ends, the peer misbehaves, a newer connection takes
+        over, or everything was said before a stop. say_end: of the caller, who must let the peer
+        read everything before it hangs up; the listener's end is in order anyway."""
         if self._over is not None:
             self._over.set()
         mine = self._over = asyncio.Event()
-        self.waiting, self.speaks = waiting, speaks
+        self.waiting = waiting
         self._due.clear()
         for text in self.book.texts if self.book is not None else ():
             if waiting or not text.complete:
@@ -145,8 +146,16 @@ class Link:
             ended, _ = await asyncio.wait(
                 {writer, reader, over, signs}, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in ended:
-                task.result()
+            if writer in ended and not reader.done():
+                # Ended by the peer, whose last words are still to be read, or here, before a stop
+                ours = writer.exception() is None
+                if ours and say_end is not None:
+                    await say_end()
+                if say_end is not None or not ours:
+                    await asyncio.wait({reader}, timeout=LAST_WORDS_SECONDS)
+            for task in (reader, *ended):
+                if task.done():
+                    task.result()
         except wire.BadFrame as lie:
             self.strike(str(lie))
         except Exception as broken:
@@ -167,13 +176,12 @@ class Link:
         while True:
             await asyncio.sleep(SIGN_SECONDS)
             if not self.waiting:
-                sign = self.sign()
-                self.tell(sign if self.speaks > 3 else wire.replaced(sign, waits=None))
+                self.tell(self.sign())
 
     @property
     def frozen(self) -> bool:
         """Whether the peer is connected and its process gives no sign of life."""
-        talks = self.connected and not self.waiting and self.speaks > 3
+        talks = self.connected and not self.waiting
         return talks and time.monotonic() - self.seen > FROZEN_SECONDS
 
     @property
@@ -211,6 +219,8 @@ class Link:
         while True:
             await self._more.wait()
             self._more.clear()
+            if self._closing and self.waiting:
+                return
             while self._due:
                 text = None if self.book is None else self.book.find(self._due.pop())
                 if text is not None:
@@ -223,6 +233,8 @@ class Link:
                 frame = self.frames[self._sent][1]
                 self._sent += 1
                 await self._count(write, frame)
+            if self._closing:
+                return
 
     async def _count(self, write: Callable[[bytes], Awaitable[Any]], frame: bytes) -> None:
         await write(frame)
@@ -247,7 +259,7 @@ class Link:
 
     def take(self, frame: wire.Frame) -> bool:
         """Use one frame of a running conversation; False if it changed nothing."""
-        if isinstance(frame, wire.Signatures) and self.speaks > 3:
+        if isinstance(frame, wire.Signatures):
             return self._signatures(frame)
         if self.waiting:
             raise wire.BadFrame(
@@ -301,6 +313,11 @@ class Link:
             self.on_signatures(text.hash)
             self.mailbox.wake()
         return fresh
+
+    def close(self) -> None:
+        """End the conversation once everything was said."""
+        self._closing = True
+        self._more.set()
 
     def reopen(self) -> None:
         """End a conversation that was about signatures only: both sides say hello again."""

@@ -16,13 +16,7 @@ from tacenda.node.identity import contract_files
 from tacenda.node.identity.certificates import Identity, check_name
 from tacenda.node.identity.contract import Contract
 from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import (
-    ContractsDiffer,
-    Handshake,
-    OtherProtocol,
-    Refused,
-    asks_for_fields,
-)
+from tacenda.node.protocol.handshake import ContractsDiffer, Handshake, Refused, asks_for_fields
 from tacenda.node.state.database import NodeState
 from tacenda.node.transport.endpoint import _reason
 
@@ -126,49 +120,27 @@ def test_a_hello_for_somebody_else(handshakes: dict[str, Handshake]) -> None:
         handshakes["m1"].welcome(wire.Progress(1), "m0")
 
 
-@pytest.mark.parametrize("spoken", [0, wire.LOWEST - 1, wire.HIGHEST + 1])
+@pytest.mark.parametrize("spoken", [0, wire.PROTOCOL - 1, wire.PROTOCOL + 1])
 def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], spoken: int) -> None:
-    """Also one whose hello has fields that this version does not know; the caller learns from the
-    words which versions are spoken there."""
+    """Also one whose hello has fields that this version does not know; the caller reads the same
+    words."""
     a, b = handshakes["m0"], handshakes["m1"]
     hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
     strange = msgspec.msgpack.encode(
         {**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"}
     )
-    older = "m0" if spoken < wire.LOWEST else "m1"
+    older = "m0" if spoken < wire.PROTOCOL else "m1"
     for data in (wire.encode(hello), strange):
         with pytest.raises(
             Refused,
-            match=rf"protocol {spoken} is spoken by m0 and {wire.LOWEST} to {wire.HIGHEST} by m1; "
+            match=rf"protocol {spoken} is spoken by m0 and {wire.PROTOCOL} by m1; "
             f"install a newer version of Tacenda at {older}",
         ) as refused:
             b.read(data, 1 << 16, "m0")
-        with pytest.raises(OtherProtocol) as other:
+        with pytest.raises(Refused, match=f"m1 refuses: protocol {spoken} is spoken by m0"):
             a.check_welcome(wire.Refusal(str(refused.value)), "m1", NONCE)
-        assert other.value.highest == wire.HIGHEST
     mine = a.hello("m1", NONCE)
     assert b.read(wire.encode(mine), 1 << 16, "m0") == mine
-
-
-def test_a_member_with_the_older_version_only(handshakes: dict[str, Handshake]) -> None:
-    """Neither its hello nor the welcome for it has anything that version 3 does not know."""
-    a, b = handshakes["m0"], handshakes["m1"]
-    older = replace(a, highest=3)
-    hello = older.hello("m1", NONCE)
-    welcome = b.welcome(hello, "m0")
-    for frame, new in (
-        (hello, ("lowest", "waiting", "follows", "at")),
-        (welcome, ("waiting", "at")),
-    ):
-        assert not set(new) & msgspec.msgpack.decode(wire.encode(frame)).keys()
-    assert older.check_welcome(welcome, "m1", NONCE).sender == "m1"
-    # and the newer one calls it: refused at first, in words that name its version
-    with pytest.raises(Refused, match="protocol 4 is spoken by m1 and 3 by m0") as refused:
-        older.read(wire.encode(b.hello("m0", NONCE)), 1 << 16, "m1")
-    with pytest.raises(OtherProtocol) as other:
-        b.check_welcome(wire.Refusal(str(refused.value)), "m0", NONCE)
-    again = older.welcome(b.hello("m0", NONCE, other.value.highest), "m1")
-    assert b.check_welcome(again, "m0", NONCE).sender == "m0"
 
 
 def test_before_all_have_signed_nothing_is_said_of_any_state(
@@ -183,10 +155,6 @@ def test_before_all_have_signed_nothing_is_said_of_any_state(
     assert early.check_welcome(welcome, "m2", NONCE, hello).waiting
     late = replace(b, ready=False).welcome(a.hello("m2", NONCE), "m0")
     assert a.check_welcome(late, "m2", NONCE).waiting
-    with pytest.raises(Refused, match="has not all signatures of the contract yet"):
-        replace(b, ready=False).welcome(a.hello("m2", NONCE, 3), "m0")
-    with pytest.raises(Refused, match="m0 has not all signatures .* and m2 speaks protocol 3"):
-        early.hello("m2", NONCE, 3)  # a peer that says so leads to no other conversation
 
 
 def test_a_name_as_long_as_the_contract_allows_travels(handshakes: dict[str, Handshake]) -> None:
