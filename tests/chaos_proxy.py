@@ -8,6 +8,19 @@ import random
 import socket
 import threading
 import time
+from typing import Any
+
+
+def between(crowd: Any) -> dict[tuple[str, str], ChaosProxy]:
+    """A proxy on every edge; the earlier member calls the later one."""
+    proxies = {}
+    for a, b in crowd.stage.contract.edges:
+        caller, listener = sorted((a, b), key=crowd.stage.contract.position)
+        proxy = proxies[caller, listener] = ChaosProxy(
+            crowd.stage.contract.member(listener).address, len(proxies)
+        )
+        crowd.addresses.setdefault(caller, {})[listener] = proxy.address
+    return proxies
 
 
 class ChaosProxy:
@@ -20,7 +33,7 @@ class ChaosProxy:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self._fault, self._closed = "", False
+        self._fault, self._closed, self._cut = "", False, False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def strike(self, fault: str) -> None:
@@ -30,6 +43,12 @@ class ChaosProxy:
                 _close(pair)
         else:
             self._fault = fault
+
+    def cut(self, cut: bool = True) -> None:
+        """Let nothing through any more, or let connections through again."""
+        self._cut = cut
+        if cut:
+            self.strike("drop")
 
     def close(self) -> None:
         self._closed = True
@@ -43,6 +62,9 @@ class ChaosProxy:
                 near, _ = self._server.accept()
             except OSError:
                 return
+            if self._cut:
+                near.close()
+                continue
             try:
                 far = socket.create_connection(self._target, 5)
             except OSError:
@@ -50,6 +72,8 @@ class ChaosProxy:
                 continue
             pair = (near, far)
             self._pairs = [*self._pairs[-8:], pair]
+            if self._cut:  # meanwhile
+                _close(pair)
             for a, b in (pair, pair[::-1]):
                 threading.Thread(target=self._pump, args=(a, b, pair), daemon=True).start()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chaos_proxy import ChaosProxy
+from chaos_proxy import ChaosProxy, between
 from node_stage import Crowd, small_contract
 from tacenda.node.member_records import read_records
 from tacenda.node.state import database as states
@@ -42,7 +42,7 @@ def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds:
     wild = Crowd(tmp_path / "wild", contract)
     for name in wild.names:
         _same_key(calm, wild, name, monkeypatch)
-    proxies = _between(wild)
+    proxies = between(wild)
     try:
         wild.start()
         done = _strike(wild, list(proxies.values()), faults)
@@ -57,18 +57,6 @@ def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds:
         assert wild.charges(name) == calm.charges(name)
         assert len(wild.charges(name)) == rounds
         assert "two different messages" not in wild.log(name)
-
-
-def _between(crowd: Crowd) -> dict[tuple[str, str], ChaosProxy]:
-    """A proxy on every edge; the earlier member calls the later one."""
-    proxies = {}
-    for a, b in crowd.stage.contract.edges:
-        caller, listener = sorted((a, b), key=crowd.stage.contract.position)
-        proxy = proxies[caller, listener] = ChaosProxy(
-            crowd.stage.contract.member(listener).address, len(proxies)
-        )
-        crowd.addresses.setdefault(caller, {})[listener] = proxy.address
-    return proxies
 
 
 def _strike(crowd: Crowd, proxies: list[ChaosProxy], faults: int) -> int:

@@ -20,15 +20,22 @@ from tacenda.runtime.result import load
 TERMS = {"epsilon": 50.0, "delta": 1e-5, "coalition": 1}
 
 
-def contract_of(n: int = 4, rounds: int = 4, limit: float = 6.0, **absence: Any) -> Any:
+def contract_of(
+    n: int = 4,
+    rounds: int = 4,
+    limit: float = 6.0,
+    graph: str = "complete",
+    whitened: bool = True,
+    **absence: Any,
+) -> Any:
     return small_contract(
         n,
         rounds=rounds,
-        graph="complete",
+        graph=graph,
         algorithm={"name": "treegd"},
-        prepare={"name": "whitening"},
         privacy=TERMS,
         absence={"policy": "continue", "limit_seconds": limit, **absence},
+        **({"prepare": {"name": "whitening"}} if whitened else {}),
     )
 
 
@@ -71,8 +78,9 @@ def check_the_rest(crowd: Crowd, rest: list[str], rounds: int) -> None:
     assert np.abs(models[0]).max() < 100
 
 
-def test_a_member_that_never_comes_does_not_stop_the_others(tmp_path: Path) -> None:
-    crowd = Crowd(tmp_path, contract_of())
+@pytest.mark.parametrize("whitened", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_member_that_never_comes_does_not_stop_the_others(tmp_path: Path, whitened: bool) -> None:
+    crowd = Crowd(tmp_path, contract_of(whitened=whitened))
     rest = ["m0", "m1", "m3"]
     try:
         crowd.start(*rest)
@@ -80,7 +88,7 @@ def test_a_member_that_never_comes_does_not_stop_the_others(tmp_path: Path) -> N
     finally:
         crowd.stop()
     assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
-    check_the_rest(crowd, rest, 5)
+    check_the_rest(crowd, rest, 4 + whitened)
 
 
 # Places of the messages of a whitened TreeGD: in round 1 the moment, the start and the gradient go
@@ -104,7 +112,33 @@ GRID = [
 def test_a_member_lost_at_any_message(
     tmp_path: Path, name: str, turn: int, call: int, sent: bool
 ) -> None:
-    crowd = Crowd(tmp_path, contract_of())
+    lose(tmp_path, contract_of(), name, turn, call, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [*FIRST, *MIDDLE, *LAST])
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_relaying_member_lost_at_any_message(
+    tmp_path: Path, place: tuple[int, int], sent: bool
+) -> None:
+    """In a ring of four m1 adds m2's rows to its own and hands down what the root m0 says."""
+    lose(tmp_path, contract_of(graph="ring"), "m1", *place, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "place"), [("m1", (1, 4)), ("m1", (1, 5)), ("m0", (1, 5)), ("m1", (4, 3))]
+)
+def test_a_member_lost_at_a_message_of_a_plain_run(
+    tmp_path: Path, name: str, place: tuple[int, int]
+) -> None:
+    lose(tmp_path, contract_of(graph="ring", whitened=False), name, *place, True)
+
+
+def lose(folder: Path, contract: Any, name: str, turn: int, call: int, sent: bool) -> None:
+    """The member is lost at this message, and the rest ends with one model."""
+    crowd = Crowd(folder, contract)
+    crowd.keep_own_signatures()  # so that no round begins before all processes are there
     rest = [other for other in crowd.names if other != name]
     try:
         crowd.start(*rest)
