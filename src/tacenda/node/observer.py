@@ -32,7 +32,7 @@ from tacenda.node.facts import (
 )
 from tacenda.node.identity.certificates import CERTIFICATE, Identity, read_certificate
 from tacenda.node.identity.contract import Contract
-from tacenda.node.protocol.handshake import CLONE
+from tacenda.node.protocol.handshake import is_clone
 from tacenda.node.state.database import booked
 from tacenda.node.transport.link import Link
 from tacenda.privacy.accounting.events import event_from_dict
@@ -343,9 +343,9 @@ class Observer:
                 f"{duration(limit)}; {_what_to_do(causes)}."
             )
         for peer in peers:
-            if CLONE in peer.reason:
-                found.append(f"{peer.name}: {peer.reason}.")
-            if peer.state in GONE and peer.away_seconds > limit:
+            if is_clone(peer.reason):
+                found.append(f"{peer.reason}.")
+            elif peer.state in GONE and peer.away_seconds > limit:
                 found.append(
                     f"{peer.name} has been {peer.state} for {duration(peer.away_seconds)}, longer "
                     f"than the contract's limit of {duration(limit)} ({peer.reason}); call its "
@@ -355,7 +355,8 @@ class Observer:
 
     def _warnings(self, peers: list[PeerFacts], days: float, free: int) -> list[str]:
         """What needs a look before it becomes a problem."""
-        found = list(dict.fromkeys([*self._about_result, *self._display.warnings]))
+        told = dict.fromkeys([*self._about_result, *self._display.warnings])
+        found = [f"{words[0].upper()}{words[1:]}" for words in told]
         if self._display.lacking:
             found.append(f"The run has not begun: {self._display.lacking}.")
         troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]
@@ -377,7 +378,7 @@ class Observer:
         for peer in peers:
             if peer.state == "left out":
                 found.append(f"The members continue without {peer.name}.")
-            elif peer.state in GONE and self._end is None:
+            elif peer.state in GONE and self._end is None and not is_clone(peer.reason):
                 found.append(f"{peer.name} is {peer.state}: {peer.reason}.")
             if peer.certificate_days is not None and peer.certificate_days <= SOON_DAYS:
                 assert peer.certificate_expires is not None

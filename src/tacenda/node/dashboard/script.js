@@ -61,7 +61,7 @@ function overview(f) {
   document.title = `${f.in_order ? "" : "! "}${f.round}/${f.rounds} ${f.member}: Tacenda`;
   const word = f.problems.length ? "Needs attention" : f.warnings.length ? "In order, with warnings" : "In order";
   text("verdict-word", word);
-  const waits = f.waiting_for.length && f.waiting_seconds > 2 ? ` Waiting for ${f.causes.length ? f.causes.map((c) => c.words).join("; ") : f.waiting_for.join(", ")}, by now ${span(f.waiting_seconds)}.` : "";
+  const waits = f.waiting_for.length && f.waiting_seconds > 2 ? ` It waits for ${f.causes.length ? f.causes.map((c) => c.words).join("; ") : f.waiting_for.join(", ")}, by now ${span(f.waiting_seconds)}.` : "";
   text("verdict-headline", `${f.evaluation && f.evaluation.state === "under way" ? "Evaluation, " : ""}${HEAD[f.state]}: ${f.round} of ${f.rounds} rounds.${waits}`);
   fill($("sentences"), [...f.problems, ...f.warnings].map((s) => make("li", s)));
   $("progress").max = f.rounds;

@@ -76,6 +76,7 @@ DIFFER_IN = " differ in: "
 OVER = "the training is over at "
 # How a member refuses a second process that introduces itself as a neighbour
 CLONE = "is connected here from another process, which gives signs of life"
+REFUSES = " refuses: "
 WELL_SET = 300  # seconds by which two clocks may differ without a word
 
 
@@ -285,7 +286,7 @@ class Handshake:
         )
         if isinstance(frame, wire.Refusal):
             self._judge_shown(frame.shown, peer, self.view)
-            reason = f"{peer} refuses: {wire.printable(frame.reason)}"
+            reason = f"{peer}{REFUSES}{wire.printable(frame.reason)}"
             if self.closed_by and frame.reason.startswith(OVER):
                 raise HasFinished(reason)
             _, found, fields = frame.reason.partition(DIFFER_IN)
@@ -476,6 +477,11 @@ class Handshake:
                 f"another state ({peer} shows it)",
                 LOST,
             )
+
+
+def is_clone(reason: str) -> bool:
+    """Whether a neighbour has refused this node because another process of it is there."""
+    return REFUSES in reason and CLONE in reason
 
 
 def asks_for_fields(why: Exception) -> bool:

@@ -34,6 +34,7 @@ from tacenda.node.protocol.handshake import (
     HasFinished,
     Refused,
     asks_for_fields,
+    is_clone,
     plain_auth,
 )
 from tacenda.node.transport import probe
@@ -163,8 +164,11 @@ class Endpoint:
         me, (peers, since) = self.handshake.identity.name, self.awaited
         found = []
         for peer in peers:
-            if peer in self.links:
-                found += self.links[peer].causes(me, since)
+            link = self.links.get(peer)
+            if link is not None and is_clone(link.reason):
+                continue  # it is there, and refuses this node
+            if link is not None:
+                found += link.causes(me, since)
             else:
                 found.append(Cause((peer,), SILENT, time.monotonic() - since))
         return root_causes(found)
@@ -424,9 +428,11 @@ class Endpoint:
         self.refused += 1
         link = self.links[caller]
         link.finished = link.finished or isinstance(why, HasFinished)
-        if link.reason != _reason(why) and not asks_for_fields(why):
+        if link.refusal != _reason(why) and not asks_for_fields(why):
             self.log.warning("caller refused", peer=caller, reason=_reason(why))
-            link.reason = _reason(why)
+            link.refusal = _reason(why)
+            if not link.connected:  # otherwise it is about another process of the peer
+                link.reason = link.refusal
             self._tell_trouble(why)
         if isinstance(why, wire.BadFrame):
             self.links[caller].strike(str(why))

@@ -50,6 +50,7 @@ class Link:
     waiting: bool = False
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
+    refusal: str = ""  # the latest of a caller that introduced itself as the peer
     strikes: int = 0
     banned_until: float = 0.0
     done: tuple[int, int] = (0, 0)
