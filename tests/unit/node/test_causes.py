@@ -10,7 +10,9 @@ import pytest
 
 from tacenda.node.causes import MOST_CAUSES, MOST_CHAIN, Cause, root_causes
 from tacenda.node.protocol import wire
+from tacenda.node.protocol.handshake import CLONE, is_clone
 from tacenda.node.transport import link as module
+from tacenda.node.transport.endpoint import Endpoint
 from tacenda.node.transport.link import FROZEN_SECONDS, Link
 
 NAMES = [f"m{k}" for k in range(6)]
@@ -113,3 +115,17 @@ def test_the_root_is_who_has_a_fault() -> None:
     many = [Cause((f"x{k}",), "away", float(k)) for k in range(20)]
     assert [cause.member for cause in root_causes(many)] == ["x19", "x18", "x17", "x16"]
     assert root_causes([Cause(("m1",) * (MOST_CHAIN + 1), "away", 1.0)]) == []
+
+
+def test_a_neighbour_that_refuses_a_clone_is_not_away() -> None:
+    """The clone does not blame who refuses it; a neighbour that has refused a clone still misses
+    the first process when that one is gone."""
+    refused = f"m1 refuses: m0 {CLONE}: one of the two runs on a copy"
+    assert is_clone(refused) and not is_clone(refused.removeprefix("m1 refuses: "))
+    for reason, found in ((refused, []), ("the stream ended", ["m1"]), (f"m1 {CLONE}", ["m1"])):
+        me = SimpleNamespace(
+            handshake=SimpleNamespace(identity=SimpleNamespace(name="m0")),
+            awaited=(["m1"], time.monotonic()),
+            links={"m1": made(connected=False, reason=reason)},
+        )
+        assert [cause.member for cause in Endpoint.causes(me)] == found  # type: ignore[arg-type]
