@@ -205,3 +205,35 @@ def test_who_was_away_in_round_one_is_handed_the_map(tmp_path: Path) -> None:
     check_the_rest(crowd, rest, 5)
     models = crowd.models()
     assert all(row.tobytes() == models[0].tobytes() for row in models)
+
+
+def live_with_the_last_word_of_a_liar(options: dict[str, Any], output: str) -> None:
+    """A member to whom a lying neighbour hands every total once more, after the honest ones: the
+    true bytes, under a place and a view that it has made up."""
+    from tacenda.node.protocol import wire
+    from tacenda.node.session import Session
+
+    honest = Session._take_total
+
+    def take(self: Session, frame: wire.Total) -> bool:
+        honest(self, frame)
+        false = wire.replaced(frame.claim, view=9, round=7, call=0)
+        return honest(self, wire.replaced(frame, claim=false))
+
+    Session._take_total = take  # type: ignore[method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_a_total_that_is_handed_over_counts_where_the_members_say(tmp_path: Path) -> None:
+    """m2 comes late and lacks the map; it goes by the place that the root has signed."""
+    crowd = Crowd(tmp_path, contract_of(rounds=2000, limit=6.0))
+    rest = ["m0", "m1", "m3"]
+    try:
+        crowd.start(*rest)
+        for name in rest:
+            crowd.until(name, "round one done")
+        crowd.start_as("m2", live_with_the_last_word_of_a_liar)
+        crowd.until("m2", "membership changed", 90.0)
+    finally:
+        crowd.stop()

@@ -29,6 +29,7 @@ from tacenda.node.protocol.wire import (
     Progress,
     Total,
     frame_limit,
+    replaced,
 )
 from tacenda.node.run_plan import RunPlan, topology_of
 from tacenda.node.settings import NodeSettings
@@ -245,7 +246,9 @@ class Session:
         while missing := peer.needs(decision):
             for claim in missing:
                 if claim.digest in self._handed:
-                    self.exchange.keep_total(self._handed[claim.digest])
+                    # The bytes are the giver's; whose they are and of which round, the votes say
+                    handed = replaced(self._handed[claim.digest], claim=claim)
+                    self.exchange.keep_total(handed)
             self._stop.check()
             if time.monotonic() - begin > self.watchdog.limit:
                 raise NetworkError(
