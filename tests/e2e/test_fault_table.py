@@ -62,3 +62,11 @@ def test_a_line_names_its_test_and_the_programs_words(line: list[str]) -> None:
     for sentence in quoted:
         for words in filter(None, (part.strip(" .,") for part in sentence.split("…"))):
             assert words in program(), words
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
+    named = re.findall(r"`([a-z0-9_/]+\.py)::(test_\w+)`", text)
+    assert len(named) >= 9
+    for file, name in named:
+        assert name in functions_of(ROOT / "tests" / file), name
