@@ -129,11 +129,16 @@ class Crowd:
         metrics: int | None = None,
         ledgers: Path | None = None,
         options: dict[str, dict[str, Any]] | None = None,
+        schema: Schema | None = None,
+        data: dict[str, Path] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         p = contract.problem
-        small_schema(p.n_features, p.classes is None).write(folder / "schema.toml")
-        self.stage: Stage = prepare(contract, folder / "schema.toml", folder / "stage", seed=seed)
+        declared = small_schema(p.n_features, p.classes is None) if schema is None else schema
+        declared.write(folder / "schema.toml")
+        self.stage: Stage = prepare(
+            contract, folder / "schema.toml", folder / "stage", data=data, seed=seed
+        )
         self.processes: dict[str, Any] = {}
         self.metrics = metrics
         self.ledgers = ledgers  # a folder with one for each member, outside the state folders

@@ -1,8 +1,8 @@
 """Every way in gives the model that scikit-learn and statsmodels give, in the original units.
 
 Without privacy and without a regulariser, coefficients, probabilities and the log-likelihood agree
-to 1e-5, with categories, an intercept and weights. With privacy at a large epsilon they tend to the
-same; what does not yet, is listed with its measured distance.
+to 1e-5, with categories, an intercept and weights. With privacy they tend to the same as epsilon
+grows, for every loss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statsmodels.regression.quantile_regression import QuantReg
 
 import tacenda as tc
 from cli_tools import tacenda
-from node_stage import small_contract
+from node_stage import Crowd, small_contract
 from tacenda.data.encoding import encode, encode_features
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -38,6 +38,7 @@ from tacenda.estimators import (
 from tacenda.estimators.export import load_model
 from tacenda.evaluation.coefficients import design_of, run_coefficients
 from tacenda.node.drafting import with_schema
+from tacenda.node.identity.contract import Contract
 from tacenda.node.member_records import checked_schema, problem_of
 from tacenda.node.run_plan import facts_of
 from tacenda.planning.no_privacy import without_privacy
@@ -234,11 +235,7 @@ def test_a_problem_of_rows_that_a_schema_encodes(loss: str, weighted: bool) -> N
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_file_a_schema_and_the_command_line(loss: str, tmp_path: Path) -> None:
     schema_for(loss).write(tmp_path / "s.toml")
-    cells = columns(loss)
-    with (tmp_path / "t.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(cells)
-        writer.writerows(zip(*(map(repr_of, cells[name]) for name in cells), strict=True))
+    write_table(tmp_path / "t.csv", loss)
     config: dict[str, Any] = {
         "data": {"file": str(tmp_path / "t.csv"), "schema": str(tmp_path / "s.toml")},
         "network": {"nodes": 4},
@@ -256,6 +253,14 @@ def test_a_file_a_schema_and_the_command_line(loss: str, tmp_path: Path) -> None
             chances = [float(list(row.values())[-1]) for row in csv.DictReader(file)]
         X = sm.add_constant(table()["X"], prepend=False)
         np.testing.assert_allclose(chances, expit(X @ reference(loss, False)), atol=CLOSE)
+
+
+def write_table(path: Path, loss: str, rows: slice = slice(None)) -> None:
+    cells = columns(loss)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(cells)
+        writer.writerows(zip(*(map(repr_of, cells[name][rows]) for name in cells), strict=True))
 
 
 def repr_of(cell: Any) -> str:
@@ -449,23 +454,103 @@ def test_a_schema_with_a_smaller_norm_predicts_what_it_fitted() -> None:
 
 
 # ---- with privacy
-# Largest distance at epsilon 1000, in units of the largest effect over the declared range. Above
-# 0.01 is a known limit, of clipped gradients and few rounds and not of the rows; measured in
-# brackets
+# Largest distance in units of the largest effect over the declared range, at these two epsilons:
+# what is left is noise. Measured in brackets
+LARGE = (1000.0, 10_000.0)
 AT_A_LARGE_EPSILON = {
-    "logistic": 0.01,  # (0.0009)
-    "multinomial": 0.12,  # (0.091)
-    "squared": 0.01,  # (0.0002)
-    "poisson": 0.10,  # (0.077)
-    "negative-binomial": 0.08,  # (0.058)
+    "logistic": (0.01, 0.005),  # (0.0038, 0.0013)
+    "multinomial": (0.015, 0.005),  # (0.0041, 0.0010)
+    "squared": (0.005, 0.005),  # (0.0002, 0.0001)
+    "poisson": (0.04, 0.01),  # (0.0096, 0.0066)
+    "negative-binomial": (0.05, 0.015),  # (0.0149, 0.0091)
+    "ordinal": (0.015, 0.005),  # (0.0051, 0.0017)
+    "hazard": (0.015, 0.005),  # (0.0056, 0.0016)
+    "quantile": (0.015, 0.01),  # (0.0078, 0.0053)
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_with_privacy_at_a_large_epsilon(loss: str) -> None:
+def distance(found: Floats, wanted: Floats) -> float:
+    """Of coefficients, the last column an intercept, over the largest effect."""
+    size = HIGH - LOW
+    off = np.abs((found - wanted)[..., :4] * size).max()
+    return float(off / np.abs(wanted[..., :4] * size).max())
+
+
+def fitted_with_and_without(loss: str, epsilon: float) -> tuple[Floats, Floats]:
+    """Coefficients with privacy, and those of the maximum likelihood or of the same loss."""
     own = table()
-    more = {"typical_count": 2.0} if loss in OPTIONS else {}
-    model = estimator(loss, 1000.0, strength=1e-9, **more).fit(own["X"], own[loss])
-    size, wanted = np.append(HIGH - LOW, 1.0), reference(loss, False)
-    off = np.abs((shown(model.coef_, model.intercept_) - wanted) * size)[..., :-1].max()
-    assert off / np.abs(wanted * size)[..., :-1].max() < AT_A_LARGE_EPSILON[loss]
+    if loss in LOSSES:
+        more = {"typical_count": 2.0} if loss in OPTIONS else {}
+        model = estimator(loss, epsilon, strength=1e-9, **more).fit(own["X"], own[loss])
+        return shown(model.coef_, model.intercept_), reference(loss, False)
+    kinds: dict[str, Any] = {
+        "ordinal": lambda e, **m: PrivateOrdinalClassifier(e, classes=range(4), **m),
+        "hazard": lambda e, **m: PrivateDiscreteHazard((1.0, 2.0, 4.0), e, **m),
+        "quantile": lambda e, **m: PrivateQuantileRegressor(
+            e, quantile=0.7, width=0.05, target_bounds=(-20, 20), **m
+        ),
+    }
+    time = np.column_stack([np.minimum(own["time"], 4.0), own["time"] <= 4.0])
+    y = {"ordinal": own["ordinal"], "hazard": time, "quantile": own["squared"]}[loss]
+    common = {"bounds": (LOW, HIGH), "n_nodes": 4}
+    private = kinds[loss](epsilon, strength=1e-9, random_state=0, **common).fit(own["X"], y)
+    plain = kinds[loss](None, strength=0.0, **common).fit(own["X"], y)  # equal to statsmodels above
+    return np.asarray(private.coef_), np.asarray(plain.coef_)
+
+
+@pytest.mark.parametrize("loss", AT_A_LARGE_EPSILON)
+def test_estimators_tend_to_the_same_at_a_large_epsilon(loss: str) -> None:
+    for epsilon, close in zip(LARGE, AT_A_LARGE_EPSILON[loss], strict=True):
+        assert distance(*fitted_with_and_without(loss, epsilon)) < close
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_schema_and_the_command_line_at_a_large_epsilon(loss: str, tmp_path: Path) -> None:
+    schema_for(loss).write(tmp_path / "s.toml")
+    write_table(tmp_path / "t.csv", loss)
+    config: dict[str, Any] = {
+        "data": {"file": str(tmp_path / "t.csv"), "schema": str(tmp_path / "s.toml")},
+        "network": {"nodes": 4},
+        "problem": {"loss": loss, "loss_options": OPTIONS.get(loss, {}), "strength": 1e-9},
+        "privacy": {"epsilon": 10_000.0},
+        "run": {"folder": str(tmp_path / "run"), "seeds": [0]},
+    }
+    if loss == "squared":
+        config["problem"]["clip_norm"] = 2.0
+    fitted = tc.fit(config, progress=False)
+    found = in_order(fitted.coefficients().rows)
+    assert distance(found, reference(loss, False)) < BY_A_SCHEMA[loss]
+
+
+# At epsilon 10,000. Of counts a schema declares the largest only: the descent starts at 60 and has
+# steps for a rate of 7.5, where 1 is typical; measured 0.094, a known limit (docs/models.md)
+BY_A_SCHEMA = {"logistic": 0.01, "multinomial": 0.01, "squared": 0.01, "poisson": 0.12}
+BY_A_SCHEMA |= {"negative-binomial": 0.02}
+
+
+@pytest.mark.slow
+def test_members_tend_to_the_same_at_a_large_epsilon(tmp_path: Path) -> None:
+    """A signed contract, three processes, real noise under masks."""
+    schema, sizes = schema_for("multinomial"), [400] * 3  # members count alike
+    terms = with_schema({"problem": {"loss": "multinomial", "strength": 1e-9}}, schema)
+    made = small_contract(
+        3,
+        rounds=80,
+        graph="complete",
+        algorithm={"name": "treegd"},
+        prepare={"name": "whitening"},
+        privacy={"epsilon": 10_000.0, "delta": 1e-5, "coalition": 1},
+        **terms,
+    ).to_plain()
+    ends = np.cumsum(sizes)
+    data = {}
+    for member, size, end in zip(made["members"], sizes, ends, strict=True):
+        member["size"] = size
+        path = data[member["name"]] = tmp_path / f"{member['name']}.csv"
+        write_table(path, "multinomial", slice(end - size, end))
+    crowd = Crowd(tmp_path, Contract.build(made), schema=schema, data=data)
+    crowd.start()
+    crowd.finish(300)
+    for result in crowd.stage.results().values():
+        rows = run_coefficients(result, schema.feature_names, schema, schema.label.classes).rows
+        assert distance(in_order(rows), reference("multinomial", False)) < 0.01

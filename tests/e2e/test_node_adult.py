@@ -41,7 +41,6 @@ def adult(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Pat
 def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: int | None) -> Crowd:
     from tacenda.data.schema import Schema
     from tacenda.node.identity.contract import Contract
-    from tacenda.node.rehearse import prepare
 
     schema = Schema.read(adult[0])
     plain = small_contract(MEMBERS, rounds=ROUNDS, schema_hash=schema.hash()).to_plain()
@@ -55,15 +54,7 @@ def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: i
     plain["privacy"] = {"epsilon": 1.0, "delta": 1e-5}
     for member, size in zip(plain["members"], adult[2], strict=True):
         member["size"] = size
-    crowd = Crowd.__new__(Crowd)
-    crowd.stage = prepare(
-        Contract.build(plain), adult[0], folder / "stage", data=adult[1], seed=seed
-    )
-    crowd.processes = {}
-    crowd.addresses, crowd.contracts, crowd.options = {}, {}, {}
-    crowd.names = crowd.stage.contract.names
-    crowd.metrics = crowd.ledgers = None
-    return crowd
+    return Crowd(folder, Contract.build(plain), seed=seed, schema=schema, data=adult[1])
 
 
 @pytest.mark.slow

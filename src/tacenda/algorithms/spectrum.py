@@ -42,17 +42,23 @@ FLOOR = 0.7  # in units of the noise's edge
 LEAST_FLOOR = 1e-6  # of the largest eigenvalue: where there is no noise
 SHORT = 0.5  # a mapped row's expected norm over the norm to which rows are cut
 CLIPS = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2)  # of gradients, over slope times a row's expected norm
+WIDER = 1.5  # further clips, each so many times the last, up to the bound of a row's gradient
 # A clip cuts the gradients of misfits and of the rarer class, and so bends the optimum.
 BENT, UNBENT = 0.15, 1.0  # excess risk BENT (UNBENT - clip)^3
+# and, in units of the signal's energy, CUT (1 - clip/bound)^3: measured .0001 to .02; residuals are
+# mostly far below the declared bounds
+CUT, REGRESSION_CUT = 0.03, 0.001
 LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
 SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
 COUNT_SIGNAL = 0.5  # of counts: of the logarithm of the rate
-STEEPER = 4.0  # the mean rate of counts may be so many times the typical one
+STEEPER = 4.0  # the mean rate of counts, or the density of residuals, over the typical one
 STRENGTHS = tuple(10.0 ** (-0.5 * j) for j in range(15))  # from 1 down to 1e-7
 DIGITS = 3  # of forecasts that are compared: what follows is rounding, and may differ by machine
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
+# Rare classes and small rates bend less: such a share of the signal, so many times less
+FLAT_SHARE, FLATTER = 0.1, 4.0
 
 
 @dataclass(frozen=True)
@@ -172,8 +178,10 @@ def decide(
     # eta, in steps of sqrt(2): the forecast is flat near its least
     steps = [LONGEST * math.sqrt(0.5) ** j for j in range(HALVINGS + 1)]
     unit = shape.force * rms
-    clips = [c * unit for c in shape.clips] if clip is None else [clip]
-    energy = 0.5 * k.n_outputs * shape.curvature * k.loss_scale * shape.signal * a / math.fsum(a)
+    bound_of_rows = k.gradient_bound / k.data_norm * norm  # a clip there cuts nothing
+    clips = shape.clips_up_to(bound_of_rows, unit) if clip is None else [clip]
+    whole = 0.5 * shape.curvature * k.loss_scale * shape.signal
+    energy = k.n_outputs * whole * a / math.fsum(a)
     left_open = k.auto_strength and records is not None and std > 0 and bool(np.any(own))
     chance = 0.5 * k.n_outputs * k.loss_scale / records if left_open and records else 0.0
     best: tuple[float, ...] | None = None
@@ -182,6 +190,8 @@ def decide(
         ridge = strength * own
         etas = np.array(steps)[:, None] / smoothness
         left_of, spread_of = descend(shape.slower * h, ridge, etas, rounds, tail)
+        flat_of, _ = descend(shape.slower / FLATTER * h, ridge, etas, rounds, tail)
+        left_of = left_of + shape.flat * (flat_of - left_of)
         for step, undone, spread in zip(steps, left_of, spread_of, strict=True):
             left = math.fsum(energy * undone)
             loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
@@ -189,6 +199,7 @@ def decide(
             for c in clips:
                 noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
                 bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
+                bent += shape.cut * whole * max(0.0, 1.0 - c / bound_of_rows) ** 3
                 total = left + noisy + bent + drawn
                 if least is None or total < least[0]:
                     least = (total, step, c, left, noisy, bent, strength)
@@ -204,6 +215,11 @@ def decide(
     return Setting(*found, h, ridge, quiet * c if quiet > 0 else 0.0, strength)
 
 
+def flat_share(k: Constants) -> float:
+    """The share of the signal where the loss bends `FLATTER` times less than is typical."""
+    return _Shape.of(k).flat
+
+
 def rounded(risk: float) -> float:
     """A forecast to so many digits that all members read the same in it."""
     return float(f"{risk:.{DIGITS}g}")
@@ -216,6 +232,8 @@ class _Shape:
     steepest   curvature on which a step must not overshoot;   curvature  a typical one
     slower     the curvature where little is left to learn, over the typical one
     force      the slope of a misfit;   signal   the variance of the scores to learn
+    flat       the share of the signal where the loss bends `FLATTER` times less
+    cut        what a clip costs, in units of the signal's energy
     """
 
     steepest: float
@@ -224,6 +242,18 @@ class _Shape:
     force: float
     signal: float
     clips: tuple[float, ...]
+    flat: float = FLAT_SHARE
+    cut: float = CUT
+
+    def clips_up_to(self, bound: float, unit: float) -> list[float]:
+        """Candidate clips in absolute numbers, the last one where nothing is cut, if there is a
+        bound."""
+        if not math.isfinite(bound):
+            return [c * unit for c in self.clips]
+        found = [c * unit for c in self.clips if c * unit < bound]
+        while found and found[-1] * WIDER < bound:
+            found.append(found[-1] * WIDER)
+        return [*found, bound]
 
     @classmethod
     def of(cls, k: Constants) -> _Shape:
@@ -231,13 +261,17 @@ class _Shape:
         if isinstance(k.loss, Poisson | NegativeBinomial):
             force = min(k.loss.slope, k.gradient_bound / k.data_norm)
             bend = k.loss.typical_curvature
-            return cls(min(curvature, STEEPER * bend), bend, 1.0, force, COUNT_SIGNAL, (1.0,))
+            steepest = min(curvature, STEEPER * bend)
+            return cls(steepest, bend, 1.0, force, COUNT_SIGNAL, (1.0,), cut=REGRESSION_CUT)
         if k.loss.kind == "regression":
             force = k.loss.slope
             if not math.isfinite(force) and k.clip_norm is not None:
                 force = k.clip_norm / k.data_norm
             signal = REGRESSION_SIGNAL * (force**2 if math.isfinite(force) else 1.0)
-            return cls(curvature, curvature, 1.0, force, signal, (1.0,))
+            steepest = min(k.loss.curvature, STEEPER)
+            return cls(
+                steepest, curvature, 1.0, force, signal, (1.0,), flat=0.0, cut=REGRESSION_CUT
+            )
         if k.loss.kind == "multiclass":  # of K probabilities, q (1 - q) is about 1/K
             n = k.n_outputs
             return cls(min(curvature, 2.0 / n), 0.5 / n, SLOWER, 1.0, SIGNAL, CLIPS)

@@ -2,8 +2,9 @@
 
 A tenth of the budget is spent on the second moment. From the released spectrum follow floor, scale,
 clip and step (`algorithms.spectrum`); before the run there is an assumed spectrum only, and on it
-the same rule gives a forecast. Rounds are fixed here: after whitening no direction is slow, so
-twenty do.
+the same rule gives a forecast. Rounds are fixed here: after whitening few directions are slow, so
+twenty do; where the noise is so low that what twenty leave undone would show, it is twice as many,
+or more.
 
     std = s0 B^2 / (G c sqrt(rho share))     of the released moment; rho = 2 records change
                                              (replace-one), or 1
@@ -21,7 +22,7 @@ import math
 import numpy as np
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.spectrum import decide, descend
+from tacenda.algorithms.spectrum import FLATTER, decide, descend, flat_share
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitening import MOST_FEATURES, Whitened, Whitening
 from tacenda.graph.cuts import least_components
@@ -32,7 +33,8 @@ from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import Constants
 from tacenda.problem.custom_regulariser import CustomRegulariser
 
-ROUNDS = 20
+ROUNDS = (20, 40, 80, 160)
+FEWER = 0.75  # of the forecast risk: twice the rounds must bring it below
 SHARE = 0.1
 WORTH = 0.9  # masked noise must be below this share of independent noise, which needs no trust
 
@@ -65,8 +67,15 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
         if masked > WORTH * noise:
             return whitened(case, None)
         noise = masked
-    rounds = case.most if case.fixed else min(case.most, ROUNDS)
+    rounds = case.most if case.fixed else min(case.most, ROUNDS[0])
     forecast = _forecast(case, features, noise, rounds)
+    for more in () if case.fixed else ROUNDS[1:]:
+        other = _forecast(case, features, noise, min(case.most, more))
+        if other.excess_risk >= FEWER * forecast.excess_risk:
+            break
+        rounds, forecast = min(case.most, more), other
+    # Compared with the others' forecasts, which know of no flat directions
+    forecast = _forecast(case, features, noise, rounds, comparable=True)
     inner: Algorithm = TreeGD(
         step_size=case.longer, noise="independent" if coalition is None else "masked"
     )
@@ -80,7 +89,9 @@ def _can_be_mapped(k: Constants) -> bool:
     return not isinstance(k.regulariser, CustomRegulariser) and k.regulariser.l1 == 0
 
 
-def _forecast(case: Case, features: int, noise: float, rounds: int) -> Forecast:
+def _forecast(
+    case: Case, features: int, noise: float, rounds: int, comparable: bool = False
+) -> Forecast:
     k, adjacency = case.facts.constants, case.facts.adjacency
     changed, bound = records_changed(adjacency), k.data_norm**2
     one = noise / (changed * k.gradient_bound * k.loss_scale)
@@ -97,9 +108,11 @@ def _forecast(case: Case, features: int, noise: float, rounds: int) -> Forecast:
     loud = noise * clip / k.gradient_bound / math.sqrt(1 - SHARE)
     eta = case.longer * found.step / found.smoothness
     left, spread = descend(curved, np.zeros(features), eta, rounds, TreeGD().tail)
+    flat, _ = descend(curved / FLATTER, np.zeros(features), eta, rounds, TreeGD().tail)
+    left = left + (0.0 if comparable else flat_share(k)) * (flat - left)
     target = assumed.signal / squares * (h / curved) ** 2
     undone = 0.5 * outputs * float(curved @ (target * left)) + found.bent
     noisy = 0.5 * outputs * float(curved @ spread) * rounds * loud**2
     tau = rounds * eta
     second = case.mixing.second
-    return Forecast(tau, tau, ROUNDS, loud, undone, noisy, second, 0.0)
+    return Forecast(tau, tau, max(rounds, ROUNDS[0]), loud, undone, noisy, second, 0.0)

@@ -62,7 +62,18 @@ def loss_of(k: Constants) -> tuple[float, float, float, float, float, tuple[floa
     if name == "squared" and k.clip_norm is not None:
         force = k.clip_norm / k.data_norm
     signal = 0.5 * (force**2 if math.isfinite(force) else 1.0)
-    return 1.0, 1.0, 1.0, force, signal, (1.0,)
+    return min(4.0, k.loss.curvature), 1.0, 1.0, force, signal, (1.0,)
+
+
+def candidates(clips: tuple[float, ...], unit: float, whole: float) -> list[float]:
+    """Below the longest gradient, then by half as much more each time, then that one."""
+    if math.isinf(whole):
+        return [v * unit for v in clips]
+    below = [v * unit for v in clips if v * unit < whole]
+    if below:
+        more = [below[-1] * 1.5**j for j in range(1, 50)]
+        below += [c for c in more if c < whole]
+    return [*below, whole]
 
 
 def decided(
@@ -95,6 +106,8 @@ def decided(
     top = row**2 if diagonal else size2 * min(top, 1.0)
     steep, typical, late, force, signal, clips = loss_of(k)
     c0, outputs = k.loss_scale, k.n_outputs
+    slope = k.loss.slope if k.clip_norm is None else min(k.loss.slope, k.clip_norm / k.data_norm)
+    whole = slope * norm  # no gradient of a mapped row is longer
     smooth = c0 * steep * min(top, norm**2)
     changed = {"replace-one": 2, "add-remove": 1}[adjacency]
     # sensitivities: sqrt(changed) bound/m of the moment, changed c0/m of a gradient of bound 1
@@ -109,12 +122,17 @@ def decided(
         for hk, fk, ak in zip(h, f, a, strict=True):
             rk = strength * k.regulariser.l2 * size2 / fk
             rest, spread = descent(late * hk, rk, step / smooth, rounds, tail)
+            flat, _ = descent(late * hk / 4, rk, step / smooth, rounds, tail)
+            if k.loss.kind != "regression":
+                rest = 0.9 * rest + 0.1 * flat
             left += 0.5 * outputs * typical * c0 * signal * ak / sum(a) * rest
             loud += 0.5 * outputs * (hk + rk) * spread
             if chooses and records:  # a mean gradient of variance h c0/records, all rounds alike
                 drawn += 0.5 * outputs * c0 / records * (1 - math.sqrt(rest)) ** 2
-        for c in [v * force * row for v in clips] if clip is None else [clip]:
+        for c in candidates(clips, force * row, whole) if clip is None else [clip]:
             bent = 0.15 * c0 * max(0.0, 1 - c / (force * row)) ** 3 if math.isfinite(force) else 0.0
+            per_energy = 0.001 if k.loss.kind == "regression" else 0.03
+            bent += per_energy * 0.5 * typical * c0 * signal * max(0.0, 1 - c / whole) ** 3
             noisy = loud * (noise * c) ** 2 if noise else 0.0
             found.append((left + noisy + bent + drawn, step, c, left, noisy, bent, strength))
     # of each strength the best, and of these to three digits the least; of equals the strongest
@@ -177,6 +195,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("open, huber", {"loss": "huber", "strength": "auto"}, {"records": 200.0, "std": 1e-2}),
     ("open, no noise", {"strength": "auto"}, {"records": 200.0, "std": 0.0}),
     ("open, no records", {"strength": "auto"}, {}),
+    ("steep", {"loss": "smoothed-quantile"}, {"std": 1e-5}),
     ("squared, not clipped", {"loss": "squared"}, {"std": 0.0, "tail": 0.3}),
 ]
 
