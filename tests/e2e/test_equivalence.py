@@ -398,6 +398,28 @@ def test_quantiles_are_those_of_the_smoothed_loss_and_tend_to_the_exact_ones() -
     assert gaps[1] < gaps[0] < 0.4  # of targets from -20 to 20: the known limit of the smoothing
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared", "ordinal"])
+def test_cells_outside_the_bounds_are_clipped_in_prediction(loss: str, tmp_path: Path) -> None:
+    """By one rule: an estimator, its exported folder and a schema."""
+    own = table()
+    if loss == "ordinal":
+        model: Any = PrivateOrdinalClassifier(None, bounds=(LOW, HIGH), classes=range(4), n_nodes=2)
+    else:
+        model = estimator(loss, None)
+    model.fit(own["X"], own[loss])
+    far = own["X"] + 100.0 * np.sign(own["X"] - (LOW + HIGH) / 2)
+    near = np.clip(far, LOW, HIGH)
+    ask = "predict" if loss == "squared" else "predict_proba"
+    wanted = getattr(model, ask)(near)
+    assert np.ptp(wanted) > 0
+    for one in (model, load_model(model.export(tmp_path / "m"))):
+        np.testing.assert_array_equal(getattr(one, ask)(far), wanted)
+    cells = {"age": far[:, 0], "dose": far[:, 1], "ward": own["ward"].astype(object)}
+    inside = {**cells, "age": near[:, 0], "dose": near[:, 1]}
+    schema = schema_for("logistic")
+    np.testing.assert_array_equal(encode_features(schema, cells), encode_features(schema, inside))
+
+
 # ---- data with a norm and no bounds, and rows that may be shortened
 @pytest.mark.parametrize("how", [{"bounds": "norm"}, {"bounds": (LOW, HIGH), "data_norm": 1.0}])
 def test_shortened_rows_are_shortened_in_every_prediction(how: Any, tmp_path: Path) -> None:

@@ -327,9 +327,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._coef_std, self._intercept_std = self._standard_errors(result, scaling)
         self._errors = how_known(result)
         told = told_intervals(result)
-        self.feature_map_ = scaling.shortening
+        self.feature_map_ = scaling.feature_map
         self._inference = None
-        if told is not None and self.feature_map_ is None:
+        if told is not None and not self.feature_map_.shortens:
             design = self._design(scaling)
             self._inference = told.mapped(design.matrix, design.offset)
         self._references, self._scaling = (), scaling
@@ -538,7 +538,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             If the forecast says that the noise will hide every coefficient.
         """
         check_is_fitted(self)
-        if self.feature_map_ is not None:
+        if self.feature_map_.shortens:
             raise InputError(
                 "intervals needs rows that are never shortened: declare bounds=(low, high) from "
                 "public knowledge, and leave data_norm out."
@@ -610,13 +610,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             outputs=getattr(self, "classes_", None),
             errors=self._errors,
             notes=[*notes, *self._shortening_notes()],
-            units=ORIGINAL if self.feature_map_ is None else SHORTENED,
+            units=SHORTENED if self.feature_map_.shortens else ORIGINAL,
             inference=getattr(self, "_inference", None),
         )
 
     def _shortening_notes(self) -> list[str]:
         """What a reader of the coefficients must know where rows may be shortened."""
-        if self.feature_map_ is None:
+        if not self.feature_map_.shortens:
             return []
         return [
             f"Rows of norm above {self.feature_map_.norm:g} are shortened to it, in training and "
@@ -753,16 +753,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
             )
-        if self.feature_map_ is not None:
-            X = self.feature_map_(X)
+        X = self.feature_map_(X)
         return np.asarray(X @ np.atleast_2d(self.coef_).T + np.atleast_1d(self.intercept_))
 
     def to_sklearn(self) -> Any:
         """Return a plain, fitted scikit-learn model with the same weights.
 
         It needs no Tacenda to predict with, and is as private as this one (post-processing). Where
-        rows are shortened (`feature_map_` is not None), it is a pipeline that does so first, and
-        that step needs Tacenda. A regressor's predictions are not clipped to `target_bounds`.
+        rows are shortened (`feature_map_.shortens`), it is a pipeline that does so first, and that
+        step needs Tacenda. Else it is the linear model alone: cells outside `bounds` are not
+        clipped to them, nor a regressor's predictions to `target_bounds`.
 
         Returns
         -------

@@ -57,8 +57,9 @@ PARAMETERS = {
         and "moments".""",
     "bounds": """(low, high), list of pairs, dict, "norm" or None, default=None
         Declared bounds of the features from public knowledge: (low, high) with a number or one per
-        feature, one pair per feature, or {column: (low, high)}. Features are clipped to them,
-        scaled to [-1, 1], and all rows divided by one number, the largest norm that they can have.
+        feature, one pair per feature, or {column: (low, high)}. Features are clipped to them
+        in training and in prediction, scaled to [-1, 1], and all rows divided by one number, the
+        largest norm that they can have.
         "norm": rows are used as they are, and shortened to
         `data_norm`. None does the same with a warning.""",
     "target_bounds": """(float, float), default=None
@@ -114,9 +115,9 @@ ATTRIBUTES = {
     "coef_table_": """CoefficientTable
         Coefficients by feature name, largest effects first, with the standard error that the
         privacy noise adds, where it is known.""",
-    "feature_map_": """Shortening or None
-        What shortens rows before they meet the weights, in training and in prediction; None where
-        no row is ever shortened.""",
+    "feature_map_": """Shortening
+        What rows pass before they meet the weights, in training and in prediction: cells are
+        clipped to `bounds`, and rows shortened where `feature_map_.shortens`.""",
     "classes_": """ndarray of shape (n_classes,)
         The sorted labels.""",
     "strength_": """float

@@ -2,7 +2,7 @@
 
     folder/model.safetensors    coef, intercept, node_coef, node_intercept; coef_std and
                                 intercept_std, the standard errors by noise, where they are known
-    folder/model.json           kind, classes, feature names, settings, the map that shortens rows
+    folder/model.json           kind, classes, feature names, settings, the map before the weights
                                 (where any is), the privacy statement with its charges, conditions
     folder/MODEL_CARD.md        the same in words
 
@@ -72,9 +72,7 @@ def facts(estimator: Any) -> dict[str, Any]:
         "class_type": None if classes is None else np.asarray(classes).dtype.str,
         "feature_names": None if names is None else [str(n) for n in names],
         "n_features": int(estimator.n_features_in_),
-        "feature_map": None
-        if estimator.feature_map_ is None
-        else estimator.feature_map_.to_plain(),
+        "feature_map": estimator.feature_map_.to_plain(),
         "node_labels": [str(label) for label in estimator.node_labels_],
         "privacy": None if estimator.privacy_ is None else estimator.privacy_.to_plain(),
         "conditions": list(estimator.conditions_),
@@ -157,8 +155,7 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
-    shortening = about["feature_map"]
-    model.feature_map_ = None if shortening is None else Shortening.from_plain(shortening)
+    model.feature_map_ = Shortening.from_plain(about["feature_map"])
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
     plain = about["privacy"]
     model.privacy_ = None if plain is None else Statement.from_plain(plain)

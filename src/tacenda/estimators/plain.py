@@ -39,7 +39,7 @@ def plain_model(estimator: Any) -> Any:
         model.feature_names_in_ = estimator.feature_names_in_
     if hasattr(estimator, "classes_"):
         model.classes_ = np.array(estimator.classes_)
-    if estimator.feature_map_ is None:
+    if not estimator.feature_map_.shortens:
         return model
     # Rows are shortened before they meet the weights, as in training
     from sklearn.pipeline import Pipeline

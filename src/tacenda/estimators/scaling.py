@@ -5,16 +5,16 @@ features.
     without          u = x, shortened to data_norm
 
 The constant of the intercept stands beside u, and all rows are divided by one public number, the
-largest norm that (u, constant) can have. Weights are mapped back exactly. Where rows may be
-shortened (without bounds, or where data_norm is less than what the bounds allow), the same map
-stands before every prediction: `Shortening`.
+largest norm that (u, constant) can have. Weights are mapped back exactly. The same map stands
+before every prediction (`Shortening`): it clips cells to the bounds, and shortens rows without
+bounds, or where data_norm is less than what the bounds allow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ CONSTANT, CONSTANT_OF_NORM = 1.0, 0.5
 @dataclass(frozen=True, eq=False)
 class Shortening:
     """x -> centre + k (clip(x, low, high) - centre), k = min(1, norm / |(clip(x) - centre) *
-    scale|): a feature map that stands before a linear model, in training and in prediction."""
+    scale|): a feature map that stands before a linear model, in training and in prediction. An
+    infinite norm clips cells to the bounds and shortens no row."""
 
     centre: Floats
     scale: Floats
@@ -38,8 +39,15 @@ class Shortening:
     high: Floats | None
     norm: float
 
+    @property
+    def shortens(self) -> bool:
+        """True if a row may be shortened."""
+        return math.isfinite(self.norm)
+
     def __call__(self, X: Any) -> Any:
-        """The shortened features, in the units of X."""
+        """The features, clipped and shortened, in the units of X."""
+        if not self.shortens:
+            return self._clipped(X)
         short = scale_rows(self.scaled(X), self.norm, in_place=False)
         back = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
         if is_sparse(short):
@@ -51,14 +59,19 @@ class Shortening:
         """u (N, p): clipped to the bounds and scaled, before anything is shortened."""
         if self.low is None or self.high is None:
             return X
+        u = self._clipped(X)
+        if is_sparse(u):
+            u.data *= self.scale[u.indices]
+            return u
+        return ((u - self.centre) * self.scale).astype(np.asarray(X).dtype)
+
+    def _clipped(self, X: Any) -> Any:
+        """A copy with every cell inside its bounds."""
         if is_sparse(X):
             u = X.tocsr().astype(X.dtype, copy=True)
-            u.data = (
-                np.clip(u.data, self.low[u.indices], self.high[u.indices]) * self.scale[u.indices]
-            )
+            u.data = np.clip(u.data, self.low[u.indices], self.high[u.indices])  # type: ignore[index]
             return u
-        dtype = np.asarray(X).dtype
-        return ((np.clip(X, self.low, self.high) - self.centre) * self.scale).astype(dtype)
+        return np.clip(X, self.low, self.high)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values, which `from_plain` reads."""
@@ -66,7 +79,7 @@ class Shortening:
         found = {name: getattr(self, name) for name in names}
         return {
             **{name: None if v is None else v.tolist() for name, v in found.items()},
-            "norm": self.norm,
+            "norm": self.norm if self.shortens else None,
         }
 
     @classmethod
@@ -77,7 +90,8 @@ class Shortening:
             for name in ("low", "high")
         )
         centre, scale = np.array(values["centre"], float), np.array(values["scale"], float)
-        return cls(centre, scale, low, high, float(values["norm"]))
+        norm = math.inf if values["norm"] is None else float(values["norm"])
+        return cls(centre, scale, low, high, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +163,9 @@ class Scaling:
         return math.hypot(self.map.norm, self.beside or 0.0)
 
     @property
-    def shortening(self) -> Shortening | None:
-        """The map that stands before predictions too; None where no row is ever shortened."""
-        return None if self.map.norm >= self.largest else self.map
+    def feature_map(self) -> Shortening:
+        """The map that stands before predictions too."""
+        return replace(self.map, norm=math.inf) if self.map.norm >= self.largest else self.map
 
     @property
     def shortened_by(self) -> float:

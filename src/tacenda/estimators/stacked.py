@@ -134,7 +134,7 @@ class _StackedScaling:
     def __init__(self, plain: Scaling, each: int) -> None:
         self.plain, self.each = plain, each
         self.scale, self.centre, self.constant = plain.scale, plain.centre, plain.constant
-        self.shortening = plain.shortening
+        self.feature_map = plain.feature_map
 
     def back(self, w: Array) -> tuple[Floats, Floats]:
         """(coef (..., p), intercepts (..., T))."""

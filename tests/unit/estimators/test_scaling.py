@@ -43,13 +43,13 @@ def test_rows_fit_and_the_model_comes_back(
     assert rows.shape == (20, 4 if intercept else 3)
     longest = np.linalg.norm(rows.astype(float), axis=1).max()
     assert longest <= 1 + (1e-6 if single else 1e-12)
-    assert (scaling.shortening is None) == (declared and (norm is None or norm >= 3**0.5))
-    if scaling.shortening is None and intercept:
+    assert (not scaling.feature_map.shortens) == (declared and (norm is None or norm >= 3**0.5))
+    if not scaling.feature_map.shortens and intercept:
         assert longest == pytest.approx(1.0, abs=1e-6)  # no longer than it has to be
     w = rng.standard_normal((2, rows.shape[1]))
     coef, offset = scaling.back(w)
     tolerance = 1e-4 if single else 1e-9
-    mapped = X if scaling.shortening is None else scaling.shortening(X)
+    mapped = scaling.feature_map(X)
     np.testing.assert_allclose(rows @ w.T, mapped @ coef.T + offset, rtol=tolerance, atol=tolerance)
     again = scaling.forth(coef, offset)
     kept = np.append(scaling.scale > 0, np.ones(int(intercept), bool))
@@ -72,6 +72,8 @@ def test_values_outside_the_bounds_are_clipped() -> None:
     inside = scaling.rows(np.array([[0.0, 1.0]]))
     outside = scaling.rows(np.array([[-40.0, 90.0]]))
     np.testing.assert_array_equal(inside, outside)
+    mapped = scaling.feature_map(np.array([[-40.0, 90.0]]))
+    np.testing.assert_array_equal(mapped, [[0.0, 1.0]])  # in prediction too
 
 
 @pytest.mark.parametrize("norm", [None, 1.0])
@@ -93,17 +95,17 @@ def test_sparse_rows_are_those_of_the_dense_formula_and_stay_sparse(
     assert X[0, 1] == 2.0  # the user's matrix is not changed
     dense = Scaling.of(([-1, -2, 0], [4, 2, 1]), 3, norm, intercept, sparse=True)
     np.testing.assert_allclose(dense.rows(X.toarray()), by_hand, rtol=1e-12)
-    if scaling.shortening is not None:
-        mapped = scaling.shortening(X)
-        assert hasattr(mapped, "tocsr")
-        np.testing.assert_allclose(mapped.toarray()[2], np.array([4.0, -2.0, 1.0]) / 3**0.5)
+    mapped = scaling.feature_map(X)
+    assert hasattr(mapped, "tocsr")
+    short = 3**0.5 if scaling.feature_map.shortens else 1.0
+    np.testing.assert_allclose(mapped.toarray()[2], np.array([4.0, -2.0, 1.0]) / short)
 
 
 def test_the_map_travels_as_plain_values() -> None:
     X = np.random.default_rng(0).uniform(-3, 9, (30, 2))
-    for bounds in ("norm", ([0, 0], [5, 6])):
-        found = Scaling.of(bounds, 2, 0.7, True, sparse=False).shortening
-        assert found is not None
+    for bounds, norm in (("norm", 0.7), (([0, 0], [5, 6]), 0.7), (([0, 0], [5, 6]), None)):
+        found = Scaling.of(bounds, 2, norm, True, sparse=False).feature_map
+        assert found.shortens == (norm is not None)
         again = Shortening.from_plain(json.loads(json.dumps(found.to_plain())))
         np.testing.assert_array_equal(found(X), again(X))
 
