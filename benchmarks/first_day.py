@@ -1,5 +1,5 @@
 """What a newcomer gets without tuning, beside scikit-learn and diffprivlib: `python -m
-benchmarks.first_day [--share 0.1] [--only NAME ...]`; the table of docs/which-method.md.
+benchmarks.first_day [--share 0.1] [--only NAME ...]`.
 
 All methods see the same rows, made from the same bounds, and the same test part (a quarter).
 diffprivlib runs as a program in an environment of its own (`first_day_rival.py`), which is made

@@ -358,6 +358,12 @@ def test_refusals_spend_nothing(
         assert store.datasets() == []
 
 
+def test_a_budget_that_nobody_knows_is_refused_before_the_file_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no budget of 'us'"):
+        private_bounds(schema(), tmp_path / "none.csv", ledger=tmp_path / "l", dataset="us")
+    assert not (tmp_path / "l").exists()
+
+
 def test_unreadable_numbers_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
     table = {**TABLE, "pay": np.array(["1", "x"] * (N // 2), object)}
     with pytest.raises(InputError, match="'pay' must be numeric, but record 2"):

@@ -137,6 +137,7 @@ def coefficients(
     """
     from tacenda.cli.models import open_model
 
+    expected = None
     if epsilon is not None:
         from tacenda.runs.inferring import question
 
@@ -159,7 +160,11 @@ def coefficients(
             "standard_errors": table.errors,
             "notes": list(table.notes),
         }
-        show.as_json(found if table.level is None else {**found, "level": table.level})
+        if table.level is not None:
+            found["level"] = table.level
+        if expected is not None:
+            found["forecast"] = expected.to_plain()
+        show.as_json(found)
         return
     show.coefficients(table, model.name, top)
 

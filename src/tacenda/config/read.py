@@ -145,6 +145,13 @@ def _sentence(error: ValidationError, source: str) -> str:
         where = f"section [{'.'.join(steps[:-1])}]" if steps[:-1] else "the file"
         return f"{source}: {where} has no key {steps[-1]!r}; {hint}"
     message = first["msg"].removeprefix("Value error, ")
+    words = [
+        one["ctx"]["expected"]
+        for one in complaints[1:]
+        if one["type"] == "literal_error" and [str(step) for step in one["loc"]][:2] == steps[:2]
+    ]
+    if words:  # of a union, whose other branch is a word
+        message = f"{message.split(', unable')[0]} or {' or '.join(words)}"
     found = first.get("input")
     shown = (
         f", not {found!r}"

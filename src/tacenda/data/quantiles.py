@@ -48,7 +48,7 @@ from tacenda.privacy.accounting.events import Events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.accounts import BOUNDS
 from tacenda.privacy.lasting.fingerprints import marks_as_read
-from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.ledger_store import Budget, LedgerStore
 from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.noise.persons import kept_records
@@ -221,6 +221,8 @@ def private_bounds(
     searches = {name: Search.of(part, ranges.get(name)) for name, part in parts.items()}
     if epsilon is not None:
         checks.positive("epsilon", epsilon)
+    if not Path(ledger).exists():  # else its records may be known by another name
+        _known_budget(None, epsilon, delta, dataset)
     if isinstance(data, str | Path):
         names = column_names(data)
         for name in parts:
@@ -234,15 +236,8 @@ def private_bounds(
         others = store.datasets()
         notes = store.account_for_bounds(marks_as_read(own, store.salt), dataset).notes
         budget = store.budget(dataset)
-        if budget is not None:
-            epsilon = budget.epsilon if epsilon is None else epsilon
-            delta = budget.delta if delta is None else delta
-            adjacency = budget.adjacency
-        if epsilon is None or delta is None:
-            raise InputError(
-                "epsilon and delta must be given, because the ledger holds no budget of "
-                f"{dataset!r}."
-            )
+        epsilon, delta = _known_budget(budget, epsilon, delta, dataset)
+        adjacency = adjacency if budget is None else budget.adjacency
         records = len(table) if adjacency == "replace-one" else None
         price = Price.of(epsilon, delta, share, tuple(searches.values()))
         quantile = _tail(tail, price, records)
@@ -510,6 +505,20 @@ class Search:
 _OFFSETS = [Decimal(f"{digits}e{k}") for k in DECADES for digits in DIGITS] + [
     Decimal(f"1e{DECADES.stop}")
 ]
+
+
+def _known_budget(
+    budget: Budget | None, epsilon: float | None, delta: float | None, dataset: str
+) -> tuple[float, float]:
+    """(epsilon, delta): what is given, else the ledger's."""
+    if budget is not None:
+        epsilon = budget.epsilon if epsilon is None else epsilon
+        delta = budget.delta if delta is None else delta
+    if epsilon is None or delta is None:
+        raise InputError(
+            f"epsilon and delta must be given, because the ledger holds no budget of {dataset!r}."
+        )
+    return epsilon, delta
 
 
 def _wanted(schema: Schema, columns: Sequence[str] | None) -> dict[str, NumericColumn | Label]:

@@ -17,7 +17,7 @@ from tacenda.report.reading import Folder, of_result, read
 from tacenda.runtime.result import RunResult
 from tacenda.words import noun
 
-MOST_WEIGHTS = 20_000  # of a model inside a page
+MOST_WEIGHTS = 20_001  # of a model inside a page: 20,000 hashed features and an intercept
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,7 @@ def test_a_full_configuration_survives_the_round_trip() -> None:
         ({"privacy": {"adjacency": "both"}}, ["privacy.adjacency", "replace-one", "'both'"]),
         ({"data": {"file": "a.csv"}}, ["schema draft a.csv"]),
         ({"data": {"file": "a.csv", "name": "adult", "schema": "s"}}, ["either name or file"]),
+        ({"problem": {"strength": "lots"}}, ["problem.strength", "number or 'auto'", "'lots'"]),
         ({"run": {"rounds": 1.5}}, ["run.rounds"]),
         ({"run": {"seeds": [1, 1]}}, ["seeds", "different"]),
         ({"network": {"partition": "odd"}}, ["network.partition"]),

@@ -331,6 +331,13 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         assert shown.exit_code == 0 and "Forecast: At epsilon 4" in shown.output
         assert charged(ledger)[1] > before[1]
         found = answer("coefficients", out)
+        again = answer("coefficients", out, "--epsilon", "1", "--again", "--anyway")["forecast"]
+    assert again["epsilon"] == 1.0 and again["assumed"]
+    for row in again["rows"]:
+        needed = row["needed_epsilon"]
+        assert row["visible"] == (needed is not None and needed <= 1.0)
+    named = {row["feature"] for row in again["rows"]}
+    assert named == {row["feature"] for row in found["coefficients"]}
     rows = {row["feature"]: row for row in found["coefficients"]}
     assert set(rows) == {"age", "site is 'a'", "site is 'b'", "sex is 'm'", "intercept"}
     assert all(row["low"] is not None for row in rows.values())
