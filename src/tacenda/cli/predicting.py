@@ -153,7 +153,7 @@ def coefficients(
     assert table is not None
     if as_json:
         shown = table.to_plain() if top is None else table.to_plain()[:top]
-        found = {
+        found: dict[str, Any] = {
             "run": model.name,
             "coefficients": shown,
             "units": table.units,
