@@ -337,7 +337,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         needed = row["needed_epsilon"]
         assert row["visible"] == (needed is not None and needed <= 1.0)
     named = {row["feature"] for row in again["rows"]}
-    assert named == {row["feature"] for row in found["coefficients"]}
+    assert named | {"intercept"} == {row["feature"] for row in found["coefficients"]}
     rows = {row["feature"]: row for row in found["coefficients"]}
     assert set(rows) == {"age", "site is 'a'", "site is 'b'", "sex is 'm'", "intercept"}
     assert all(row["low"] is not None for row in rows.values())
