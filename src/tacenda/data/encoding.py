@@ -605,12 +605,11 @@ def _assembled(schema: Schema, parts: list[_Filled], sparse: bool, dtype: Any) -
 
         blocks = [_scaled(schema, _sparse_rows(part, width, dtype)) for part in parts]
         return blocks[0] if len(blocks) == 1 else vstack(blocks, format="csr")
-    X, done = np.empty((sum(n for n, _ in parts), width), dtype), 0
+    X, done = np.zeros((sum(n for n, _ in parts), width), dtype), 0
     for n, filled in parts:
         for first in range(0, n, _ROWS):
             part = slice(first, min(first + _ROWS, n))
             rows = X[done + part.start : done + part.stop]
-            rows[:] = 0.0
             for place, value in filled:
                 own = value[part] if isinstance(value, np.ndarray) else value
                 if isinstance(place, np.ndarray):
