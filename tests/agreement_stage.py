@@ -1,4 +1,4 @@
-"""The agreements of five members in one process, with all their keys in the test's hands."""
+"""The agreements of a few members in one process, with all their keys in the test's hands."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class _Quiet:
 
 
 class Five:
-    """A ring m0..m4 whose keys are all in the test's hands: it can speak for everybody."""
+    """A ring m0..m4 (or fewer) whose keys are all in the test's hands: it can speak for
+    everybody."""
 
-    def __init__(self, folder: Path, **terms: Any) -> None:
+    def __init__(self, folder: Path, members: int = 5, **terms: Any) -> None:
         absence = {"policy": "continue", "limit_seconds": 1.0, **terms.pop("absence", {})}
-        contract = small_contract(5, rounds=50, absence=absence, **terms)
+        contract = small_contract(members, rounds=50, absence=absence, **terms)
         signed, self.people = signed_contract(contract, folder / "keys")
         self.plan: RunPlan = make_plan(signed)
         self._states: list[NodeState] = []

@@ -16,11 +16,15 @@ it is the same for everybody:
 so no noise of an abandoned round is used again, and what it cost stays charged. A vote also names,
 with the root's signature, the total from which the public map follows and the latest total: who
 lacks one is handed it before it goes on, and any other map is void. After `losses` losses nobody
-can be left out any more, and the run waits as under `stop`. More than half of
-the contract's members must remain, so two parts of a broken network cannot both go on. A member
-that comes back is taken in by the same agreement. Since a member signs once per view, every honest
-one that a decision counts as present has agreed to that very set, and draws the noise of its edges
-for it.
+can be left out any more, and the run waits as under `stop`. More than half of the contract's
+members must remain, so two parts of a broken network cannot both go on. A member that comes back is
+taken in by the same agreement. Since a member signs once per view, every honest one that a decision
+counts as present has agreed to that very set, and draws the noise of its edges for it.
+
+Votes for different sets are joined in the next view. Where too few would then remain (two halves,
+whose members miss different ones), and of each set somebody who would remain has signed another, no
+decision of this view is possible, and its votes are void: the members vote in the next one to leave
+out nobody else. A first round that is made again for that counts as a loss.
 
 One member's phases (`Phase`):
 
@@ -128,7 +132,11 @@ class Agreement:
     def absent_in(self, view: int) -> frozenset[str] | None:
         """Who is absent in a view, if that is known here."""
         with self._mutex:
-            return frozenset() if view == 0 else self._votes.decided(view)
+            if view == 0:
+                return frozenset()
+            # What would leave too few is no decision, though all of these have signed it
+            found = self._votes.decided(view)
+            return next((absent for absent in found if not self._too_few(absent)), None)
 
     def judge_totals(self, backed: Callable[[wire.Claim], bool | None]) -> None:
         """How a total in a vote is judged: signed by its root, or not; None where the root is not
@@ -182,7 +190,7 @@ class Agreement:
             raise wire.BadFrame("an agreement about members who are not in the contract.")
         with self._mutex:
             fresh = self._take(frame, absent)
-            if self._votes.conflict is not None:
+            if self._votes.conflict is not None or self._give_up_view():
                 return
             if self._me in absent:
                 self._tell(wire.Progress(0))  # a sign of life: the others take this member in again
@@ -198,7 +206,7 @@ class Agreement:
                 return
             if self.pending is None or frame.view > self.pending[0]:
                 self._follow(peer, frame.view, absent)
-            elif absent != self.pending[1]:
+            elif absent != self.pending[1] and not self._apart(absent, self.pending[1]):
                 self._follow(peer, frame.view + 1, absent | self.pending[1])
             elif fresh:
                 self.announce()
@@ -230,6 +238,7 @@ class Agreement:
                 self._adopt(*self.pending)
             elif self.pending is not None:
                 self._cast(*self.pending, self._stopped_in)
+            self._give_up_view()
         self.announce()
 
     def _cast(self, view: int, absent: frozenset[str], round: int) -> None:
@@ -237,10 +246,15 @@ class Agreement:
         self._votes.cast(view, absent, round, stand)
 
     def announce(self) -> None:
-        """Say (again) what is known of the agreement under way."""
+        """Say (again) what is known of the agreement under way, and of sets that cannot be joined
+        with its own."""
         with self._mutex:
             if self.pending is not None:
-                self._say(*self.pending)
+                view, absent = self.pending
+                self._say(view, absent)
+                for other in self._votes.sets(view) - {absent}:
+                    if self._apart(other, absent):
+                        self._say(view, other)
 
     def greeting(self, view: int) -> list[wire.Membership]:
         """What a neighbour who has just connected, and stands in `view`, must know."""
@@ -248,7 +262,7 @@ class Agreement:
             if self._votes.conflict is not None:
                 return self._votes.proof
             # First the views that it has missed, which say whose totals count
-            subjects = [(v, self._votes.decided(v)) for v in self._views if v > view]
+            subjects = [(v, self.absent_in(v)) for v in self._views if v > view]
             if self.pending is not None:
                 subjects.append(self.pending)
             frames = [self._frame(v, absent) for v, absent in subjects if absent is not None]
@@ -300,10 +314,11 @@ class Agreement:
         self, view: int, absent: frozenset[str], votes: list[wire.SignedStop]
     ) -> Decision:
         stands, latest = [vote.stand for vote in votes], max(vote.round for vote in votes)
-        again = any(stand.again for stand in stands)
+        maps = [stand.map for stand in stands if stand.map is not None]
+        anew = self._learns and not maps  # all of round 1 is made again
+        again = anew or any(stand.again for stand in stands)
         losses = max(stand.losses for stand in stands) + again
         next_round = latest if again and losses <= self._most_losses else latest + 1
-        maps = [stand.map for stand in stands if stand.map is not None]
         last = max(
             (s.last for s in stands if s.last is not None), key=lambda c: c.key, default=None
         )
@@ -314,7 +329,7 @@ class Agreement:
                 "hold different ones. Everything is saved, and what was spent stays charged: "
                 f"begin again under a new contract without {maps[0].member}."
             )
-        if self._learns and found is None:
+        if anew:
             next_round = 1
         lacking = any(stand.map != found or stand.last != last for stand in stands)
         return Decision(view, absent, next_round, losses, found, last, lacking)
@@ -348,16 +363,57 @@ class Agreement:
     def _follow(self, peer: str, view: int, absent: frozenset[str]) -> None:
         """Take up what a neighbour proposes, if it can be: not for ever,
         and not to the end of the run."""
+        if self._too_few(absent):
+            raise wire.BadFrame("a proposal that would leave too few members.")
+        if not self._affords(view, absent):
+            return  # as under `stop`: this member waits
         self._heard[peer] = self._heard.get(peer, 0) + 1
         if self._heard[peer] > MOST_PROPOSALS:
             raise wire.BadFrame("more proposals to change the members than any fault explains.")
-        if not self.can_lose(absent):
-            return  # as under `stop`: this member waits
-        try:
-            check_remaining(self._plan, self._me, absent, self.left)
-        except NetworkError:
-            raise wire.BadFrame("a proposal that would leave too few members.") from None
         self._adopt(view, absent)
+
+    def _affords(self, view: int, absent: frozenset[str]) -> bool:
+        """Whether the contract pays for a view: for who is left out and, where nobody is and no
+        vote shows a map, for a first round that is made again. Who leaves by an amendment costs no
+        loss here: each member's own ledger then says whether it can make the round."""
+        if not self.can_lose(absent):
+            return False
+        if absent - self.absent or not self._learns or self.losses < self._most_losses:
+            return True
+        votes = self._votes.of(view, absent).values()
+        return self.holds()[0] is not None or any(v.stand.map is not None for v in votes)
+
+    def _too_few(self, absent: frozenset[str]) -> bool:
+        """Whether the others could not go on without these."""
+        remaining = min(set(self._plan.contract.names) - absent, default=self._me)
+        try:
+            check_remaining(self._plan, remaining, absent, self.left)
+        except NetworkError:
+            return True
+        return False
+
+    def _apart(self, one: frozenset[str], other: frozenset[str]) -> bool:
+        """Whether two sets, each of which leaves enough, cannot be joined."""
+        return self._too_few(one | other) and not self._too_few(one) and not self._too_few(other)
+
+    def _give_up_view(self) -> bool:
+        """Vote in a later view, without leaving out anybody else, where the sets voted for in this
+        one cannot be joined and none of them can be decided any more: of each, somebody who would
+        remain has signed another one, or has left for good."""
+        if self.pending is None or self._stopped_in is None:
+            return False
+        view, mine = self.pending
+        others = {one for one in self._votes.sets(view) - {mine} if self._apart(one, mine)}
+        if not others:
+            return False
+        absent = self.absent | self.left
+        if mine == absent:  # members stand in different views: the one set that all have in common
+            absent = self.left
+        void = all(self.left - one or self._votes.against(view, one) for one in others | {mine})
+        if void and self._affords(view + 1, absent):
+            self._adopt(view + 1, absent)
+            return True
+        return False
 
     def _adopt(self, view: int, absent: frozenset[str]) -> None:
         while not self._can_sign(view, absent):

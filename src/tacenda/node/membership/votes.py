@@ -146,15 +146,25 @@ class Votes:
             if vote is not None and vote.absent == wanted
         }
 
-    def decided(self, view: int) -> frozenset[str] | None:
-        """Who is absent in a view, once all others have signed it."""
-        found = {name: self.find(view, name) for name in self._contract.names}
-        for absent in {tuple(vote.absent) for vote in found.values() if vote is not None}:
-            present = set(found) - set(absent)
-            votes = [found[name] for name in present]
-            if all(vote is not None and vote.absent == list(absent) for vote in votes):
-                return frozenset(absent)
-        return None
+    def sets(self, view: int) -> set[frozenset[str]]:
+        """All sets of absent members that somebody is known to have signed for this view."""
+        found = [self.find(view, name) for name in self._contract.names]
+        return {frozenset(vote.absent) for vote in found if vote is not None}
+
+    def against(self, view: int, absent: frozenset[str]) -> bool:
+        """Whether somebody who would remain has signed another set, so that this one cannot be
+        decided in this view any more."""
+        remain = set(self._contract.names) - absent
+        found = [self.find(view, name) for name in remain]
+        return any(vote is not None and vote.absent != sorted(absent) for vote in found)
+
+    def decided(self, view: int) -> list[frozenset[str]]:
+        """The sets of absent members that all others have signed for this view."""
+        return [
+            absent
+            for absent in self.sets(view)
+            if self.of(view, absent).keys() == set(self._contract.names) - absent
+        ]
 
     def find(self, view: int, name: str) -> Vote | None:
         """The one vote of this member in this view, if it is known here."""
