@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Flags, Floats, Ints
+from tacenda.data import dates
 
 
 class Entries:
@@ -22,6 +23,7 @@ class Entries:
     def __init__(self, text: Array, offsets: Ints) -> None:
         self.text, self.offsets = text.view(), offsets
         self.text.flags.writeable = False
+        self._years: dict[dates.Order, tuple[Floats, Flags]] = {}
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Entries:
@@ -80,6 +82,12 @@ class Entries:
             except ValueError:
                 continue
         return values, known
+
+    def years(self, order: dates.Order) -> tuple[Floats, Flags]:
+        """(k,) every entry as a date in this order, as a year, and whether it is one."""
+        if order not in self._years:
+            self._years[order] = dates.years_of(self.stripped.tolist(), order)
+        return self._years[order]
 
 
 FEW = 2000  # so many numbers are read sooner by Python than compiled code is loaded

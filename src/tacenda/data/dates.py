@@ -4,6 +4,7 @@ and the season is what starts again after 1."""
 from __future__ import annotations
 
 import re
+from calendar import isleap
 from collections.abc import Sequence
 from datetime import date
 from typing import Literal
@@ -24,16 +25,14 @@ def year_of(word: str, order: Order) -> float | None:
     found = (_YEAR_FIRST if order == "ymd" else _YEAR_LAST).fullmatch(word)
     if found is None:
         return None
-    *parts, hour, minute, second = (int(part or 0) for part in found.groups())
-    named = dict(zip(order, parts, strict=True))
+    *parts, hour, minute, second = map(int, found.groups("0"))
+    year, month, day = (parts[order.index(part)] for part in "ymd")
     try:
-        day = date(named["y"], named["m"], named["d"])
+        days_before = date(year, month, day).toordinal() - date(year, 1, 1).toordinal()
     except ValueError:
         return None
-    first = date(day.year, 1, 1)
-    days = date(day.year, 12, 31).toordinal() - first.toordinal() + 1
-    passed = day.toordinal() - first.toordinal() + (hour * 3600 + minute * 60 + second) / 86_400
-    return day.year + passed / days
+    passed = days_before + (hour * 3600 + minute * 60 + second) / 86_400
+    return year + passed / (366 if isleap(year) else 365)
 
 
 def years_of(words: Sequence[str], order: Order) -> tuple[Floats, Flags]:

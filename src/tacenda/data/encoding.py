@@ -570,55 +570,79 @@ def _features(schema: Schema, table: Table, keep: Flags, sparse: bool, dtype: An
     return _assembled(schema, [_filled(schema, table, keep)], sparse, dtype)
 
 
-# Of some records: their number, and (place, value) of each entry in a row; each of these is one
-# for all, or an array of one for each
-_Filled = tuple[int, list[tuple[Any, Any]]]
 _ROWS = 1024  # made together: they stay in the processor's cache from column to column
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """One entry in each row of some records: its place and its value, each of which is one for all
+    or an array of one for each code, or for each record where there are no codes."""
+
+    place: Any
+    value: Any
+    codes: Ints | None = None
+
+    def at(self, records: slice) -> tuple[Any, Any]:
+        """(place, value) of these records."""
+        own = records if self.codes is None else self.codes[records]
+        place, value = (
+            what[own] if isinstance(what, np.ndarray) else what for what in (self.place, self.value)
+        )
+        return place, value
+
+
+_Filled = tuple[int, list[_Entry]]  # of some records: their number, and what their rows hold
 
 
 def _filled(schema: Schema, table: Table, keep: Flags) -> _Filled:
     """What the rows of the kept records hold, column by column."""
-    filled: list[tuple[Any, Any]] = []
+    filled: list[_Entry] = []
     offset = 0
     for column in schema.columns:
         if isinstance(column, NumericColumn):
-            numbers, lacks = column_numbers(schema, column, table, keep)
+            numbers, lacks, codes = _coded_numbers(schema, column, table, keep)
             found = column.encoded(numbers)
             found[np.isnan(numbers)] = 0.0
-            filled += [(offset + k, found[:, k]) for k in range(found.shape[1])]
+            filled += [_Entry(offset + k, own, codes) for k, own in enumerate(found.T)]
             if column.missing_indicator:
-                filled.append((offset + found.shape[1], lacks))
+                filled.append(_Entry(offset + found.shape[1], lacks, codes))
         else:
-            codes = _codes(schema, column, table, table.columns[column.name], keep)
-            filled.append(((offset + codes).astype(np.int32), 1.0))
+            levels = _codes(schema, column, table, table.columns[column.name], keep)
+            filled.append(_Entry((offset + levels).astype(np.int32), 1.0))
         offset += len(column.features)
     if schema.intercept:
-        filled.append((offset, 1.0))
+        filled.append(_Entry(offset, 1.0))
     return int(keep.sum()), filled
 
 
 def _assembled(schema: Schema, parts: list[_Filled], sparse: bool, dtype: Any) -> Any:
     """One matrix of all parts, scaled."""
-    width = len(schema.feature_names)
+    width, scale = len(schema.feature_names), schema.row_scale
     if sparse:
         from scipy.sparse import vstack
 
-        blocks = [_scaled(schema, _sparse_rows(part, width, dtype)) for part in parts]
+        blocks = [_scaled(_sparse_rows(part, width, dtype), scale) for part in parts]
         return blocks[0] if len(blocks) == 1 else vstack(blocks, format="csr")
     X, done = np.zeros((sum(n for n, _ in parts), width), dtype), 0
     for n, filled in parts:
-        for first in range(0, n, _ROWS):
-            part = slice(first, min(first + _ROWS, n))
-            rows = X[done + part.start : done + part.stop]
-            for place, value in filled:
-                own = value[part] if isinstance(value, np.ndarray) else value
-                if isinstance(place, np.ndarray):
-                    rows[np.arange(len(rows)), place[part]] = own
-                else:
-                    rows[:, place] = own
-            _scaled(schema, rows)
+        own = X[done : done + n]
+        _write(own, filled, scale)
         done += n
     return X
+
+
+def _write(X: Any, filled: list[_Entry], scale: float) -> None:
+    """Fill rows of zeros, scaled."""
+    for start in range(0, len(X), _ROWS):
+        records = slice(start, start + _ROWS)
+        rows = X[records]
+        for entry in filled:
+            place, value = entry.at(records)
+            if isinstance(place, np.ndarray):
+                rows[np.arange(len(rows)), place] = value
+            else:
+                rows[:, place] = value
+        _scaled(rows, scale)
 
 
 def _sparse_rows(part: _Filled, width: int, dtype: Any) -> Any:
@@ -627,18 +651,18 @@ def _sparse_rows(part: _Filled, width: int, dtype: Any) -> Any:
     n, filled = part
     c = len(filled)
     places, values = np.empty((n, c), np.int64), np.empty((n, c), dtype)
-    for k, (place, value) in enumerate(filled):
-        places[:, k], values[:, k] = place, value
+    for k, entry in enumerate(filled):
+        places[:, k], values[:, k] = entry.at(slice(None))
     X = csr_matrix((values.ravel(), places.ravel(), np.arange(0, n * c + 1, c)), shape=(n, width))
     X.eliminate_zeros()
     return X
 
 
-def _scaled(schema: Schema, rows: Any) -> Any:
+def _scaled(rows: Any, scale: float) -> Any:
     """Rows divided by their public scale, in place; shortened before where the schema asks for it,
     else only held to the bound against rounding."""
-    rows = scale_rows(rows, schema.row_scale, in_place=True)
-    rows *= rows.dtype.type(1.0 / schema.row_scale)
+    rows = scale_rows(rows, scale, in_place=True)
+    rows *= rows.dtype.type(1.0 / scale)
     return rows
 
 
@@ -646,12 +670,20 @@ def column_numbers(
     schema: Schema, column: NumericColumn, table: Table, keep: Flags
 ) -> tuple[Floats, Flags]:
     """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""
+    numbers, lacks, codes = _coded_numbers(schema, column, table, keep)
+    return (numbers, lacks) if codes is None else (numbers[codes], lacks[codes])
+
+
+def _coded_numbers(
+    schema: Schema, column: NumericColumn, table: Table, keep: Flags
+) -> tuple[Floats, Flags, Ints | None]:
+    """The same, of each code, and the kept records' codes; or of each record, and None."""
     cells = table.columns[column.name]
-    numbers = _numbers(schema, column.name, table, cells, keep, column.date)
+    numbers, codes = _numbers(schema, column.name, table, cells, keep, column.date)
     lacks: Flags = np.isnan(numbers)
     if column.impute is not None:
         numbers = np.where(lacks, column.impute, numbers)
-    return numbers, lacks
+    return numbers, lacks, codes
 
 
 def _numbers(
@@ -661,12 +693,13 @@ def _numbers(
     cells: Any,
     keep: Flags,
     order: dates.Order | None = None,
-) -> Floats:
-    """Kept cells as float64, missing ones as NaN; order: of dates, which become years."""
+) -> tuple[Floats, Ints | None]:
+    """Cells as float64, missing ones as NaN, of each code, and the kept records' codes; or of each
+    kept record, and None. order: of dates, which become years."""
     if cells.dtype.kind == "f":
         found = cells[keep].astype(np.float64)
         found[_is_missing(schema, cells)[keep]] = np.nan
-        return found
+        return found, None
     column = Coded.of(cells)
     values, known = _read(column.entries, order)
     gaps = _gaps(schema, column.entries, number=True)
@@ -683,7 +716,7 @@ def _numbers(
             "text; correct it, declare the column categorical, "
             "or add that text to missing_values."
         )
-    return np.where(gaps, np.nan, values)[column.codes[keep]]
+    return np.where(gaps, np.nan, values), column.codes[keep]
 
 
 def _unreadable(schema: Schema, cells: Any, order: dates.Order | None = None) -> Flags:
@@ -697,7 +730,7 @@ def _unreadable(schema: Schema, cells: Any, order: dates.Order | None = None) ->
 
 def _read(entries: Entries, order: dates.Order | None) -> tuple[Floats, Flags]:
     """(k,) entries as numbers, or dates as years, and which can be read."""
-    return entries.numbers if order is None else dates.years_of(entries.stripped.tolist(), order)
+    return entries.numbers if order is None else entries.years(order)
 
 
 def _level_codes(schema: Schema, column: CategoricalColumn, cells: Any) -> Ints:
@@ -732,7 +765,8 @@ def _codes(
 def _label(schema: Schema, table: Table, keep: Flags) -> Array:
     label, cells = schema.label, table.columns[schema.label.name]
     if label.classes is None:
-        numbers = _numbers(schema, label.name, table, cells, keep)
+        values, own = _numbers(schema, label.name, table, cells, keep)
+        numbers = values if own is None else values[own]
         centre, reach = label.centre_and_reach
         return (np.clip(numbers, label.low, label.high) - centre) / reach
     codes = _positions(Coded.of(cells), label.classes)
