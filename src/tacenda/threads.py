@@ -87,20 +87,6 @@ def in_parts(
         raise failed[0]
 
 
-def meanwhile(work: Callable[[], None]) -> Callable[[], None]:
-    """Begin `work` on another thread, where there is one to spare. What is returned is called once:
-    it waits for the end, or does the work if nobody has begun it."""
-    helpers = _helpers(work, 1) if thread_count() > 1 else []
-
-    def finish() -> None:
-        if not helpers or helpers[0].cancel():
-            work()
-        else:
-            helpers[0].result()
-
-    return finish
-
-
 def _ranges(rows: int, threads: int, sizes: Ints | None) -> list[tuple[int, int]]:
     """Ranges for so many threads, the largest first, none of them empty."""
     goals = list(accumulate(cut / threads for cut in _CUTS for _ in range(threads)))

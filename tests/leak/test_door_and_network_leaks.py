@@ -250,20 +250,6 @@ def test_only_the_door_and_the_queries_open_secrets() -> None:
     assert found["privacy/secrets/door.py"] == MAY_OPEN["privacy/secrets/door.py"]
 
 
-def test_only_compiled_rounds_take_the_records_out_of_the_queries() -> None:
-    """`Queries.compiled_terms` holds the private table, for code that the door has charged."""
-    found = {
-        (path.relative_to(SOURCE).as_posix(), node.attr)
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in ("compiled_terms", "gradient_terms")
-    }
-    assert found == {
-        ("problem/queries.py", "gradient_terms"),
-        ("runtime/several_rounds.py", "compiled_terms"),
-    }
-
-
 def test_algorithms_import_neither_runtime_nor_randomness_nor_records() -> None:
     for path in sorted((SOURCE / "algorithms").glob("*.py")):
         tree = ast.parse(path.read_text())

@@ -54,14 +54,10 @@ def _total(kind: str, t: int) -> float:
     return t * (t + 1) / 2 if kind == "linear" else float(t)
 
 
-def round_numbers(algorithm: Any, t: int) -> tuple[float, float, Any]:
-    """a(t), A(t) and gamma(t): all of the algorithm that changes from round to round."""
-    return _weight(algorithm.weights, t), _total(algorithm.weights, t), at(algorithm.offset, t)
-
-
 def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingState:
-    a, total, gamma = round_numbers(algorithm, node.turn)
-    x = node.dual_step(s.z, total, gamma)
+    t, kind = node.turn, algorithm.weights
+    a = _weight(kind, t)
+    x = node.dual_step(s.z, _total(kind, t), at(algorithm.offset, t))
     noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
     one = algorithm.sampling == "one"
     g = node.release(

@@ -1,5 +1,5 @@
 """Questions that a block of nodes may ask of its private records. Every answer is a `Bounded`, or a
-question for the door; `compiled_terms`, the records themselves, is for compiled rounds alone.
+question for the door.
 
 Gradients are asked at public points only, so one record moves them by at most 2Gc/m (replace-one).
 An argmin's linear term and centre may themselves be Bounded; its sensitivity then is (2Gc/m +
@@ -14,7 +14,6 @@ is added first.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +37,6 @@ from tacenda.problem.moments import check_bytes, check_matrix, moment_length
 from tacenda.problem.radius import brought_within, is_within
 from tacenda.problem.regularisers import Regulariser
 from tacenda.problem.statistics import Statistic, checked
-from tacenda.problem.store import Store
 
 # Up to here r R'(w) is added to the loss's part before the noise:
 # its last place is then far below any noise.
@@ -118,20 +116,6 @@ class Answers(Protocol):
         smoothness: float | None,
         strength: float | None = None,
     ) -> Answers: ...
-
-
-@dataclass(frozen=True, eq=False)
-class GradientTerms:
-    """Of gradients of some nodes: their sensitivity (b,); the law of their samples; what the
-    compiled code takes (`Store.gradient_terms`); whether it is simple: one score of the loss, and
-    each node's records added up in one go; and about how many numbers of the table one look reads.
-    """
-
-    sensitivity: Array
-    sample: Sample
-    kernel: tuple[Any, ...]
-    simple: bool
-    work: int
 
 
 class Queries:
@@ -224,28 +208,6 @@ class Queries:
         """r R'(w) of a public point, (b, d)."""
         k = self.facts.constants
         return np.asarray(k.strength * k.regulariser.gradient(w), dtype=w.dtype)
-
-    def compiled_terms(self, batch_size: int | None) -> GradientTerms:
-        """What `gradient` of these nodes is made of, without the regulariser, for compiled rounds:
-        they ask at public points within the radius, and their answers go out with the noise that
-        the door has charged for this sensitivity and sample."""
-        sample = ALL_RECORDS if batch_size is None else sample_of(self.facts, batch_size, False)
-        store = self._store
-        assert isinstance(store, Store)
-        k, counts = self.facts.constants, self._counts.astype(np.int64)
-        rate = np.ones(len(counts)) if sample.rate is None else sample.rate
-        return GradientTerms(
-            self.facts.gradient_sensitivity(batch_size),
-            sample,
-            store.gradient_terms(self._at, k.clip_norm, batch_size),
-            store.n_outputs == 1 and store.one_task_each,
-            int(np.ceil(float(np.sum(counts * rate)))) * store.row_elements,
-        )
-
-    def note_reads(self, records: int) -> None:
-        """Note that compiled rounds have read so many."""
-        assert isinstance(self._store, Store)
-        self._store.reads[0] += records
 
     def argmin(self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded) -> Bounded:
         """argmin f_i(w) + linear.w + quadratic |w - centre|^2, rows (b, d)."""

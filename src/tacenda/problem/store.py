@@ -227,27 +227,6 @@ class Store:
             w, part.tasks, part.factor, clip_norm, regularised, work, part.lengths
         )
 
-    def gradient_terms(
-        self, nodes: Ints, clip_norm: float | None, batch_size: int | None
-    ) -> tuple[Any, ...]:
-        """What compiled code takes for gradients of these nodes without the regulariser: table,
-        labels, weights, norms, where each node's records begin and how many there are, loss, its
-        parameters, clip, and the factor (b,) of a node's sum."""
-        at = self._positions(nodes)
-        divisor = self.divisors[at] if batch_size is None else np.full(len(at), float(batch_size))
-        return (
-            self.kernel_rows,
-            self.labels,
-            self.kernel_weights,
-            _NO_NORMS if clip_norm is None else self.norms,
-            self.offsets[at],
-            self.sizes[at],
-            self.loss.code,
-            self.loss.numbers,
-            math.inf if clip_norm is None else float(clip_norm),
-            self.loss_scale / divisor,
-        )
-
     def batch_gradient(
         self,
         nodes: Ints,

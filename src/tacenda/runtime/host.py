@@ -18,7 +18,6 @@ from tacenda.privacy.secrets.noise_plan import NoisePlan
 from tacenda.problem.queries import Answers
 from tacenda.rows import new_rows
 from tacenda.runtime.block import Block, Gate, Neighbours
-from tacenda.runtime.several_rounds import SeveralRounds
 from tacenda.runtime.spec import RunSpec
 from tacenda.threads import in_parts
 
@@ -28,7 +27,7 @@ class Host:
     of one node.
 
     plan: the noise of these rows, None without privacy; start (b, d): the public point where they
-    begin; several: their rounds in compiled calls, where there is such a thing.
+    begin.
     """
 
     def __init__(
@@ -40,7 +39,6 @@ class Host:
         neighbours: Neighbours,
         plan: NoisePlan | None,
         start: Array,
-        several: SeveralRounds | None = None,
     ) -> None:
         self.spec, self._positions, self._queries = spec, positions, queries
         self._plan: NoisePlan | None = plan
@@ -49,7 +47,6 @@ class Host:
         self.state = self._algorithm.init(self.block, start)
         self._sum = np.zeros(start.shape, start.dtype) if spec.output == "average" else None
         self._weight = 0.0
-        self._several = several
 
     def replay(self, turn: int, gate: Gate, neighbours: Neighbours) -> None:
         """Make a round from totals that others have handed over: nothing is released or sent."""
@@ -122,17 +119,6 @@ class Host:
     def has_learned(self) -> bool:
         """Whether the state holds what round 1 begins with (`Algorithm.learns`)."""
         return self._algorithm.learns and self._algorithm.has_learned(self.state)
-
-    def steps(self, first: int, last: int) -> int:
-        """Rounds from `first` on, up to `last` at the most: how far it came."""
-        if self._several is None:
-            self.step(first, keeps=False)
-            return first
-        self.state, done = self._several.run(self.state, self._sum, first, last)
-        if self._sum is not None:
-            for turn in range(first, done + 1):
-                self._weight += self._algorithm.averaging_weight(turn, self.spec.rounds)
-        return done
 
     def step(self, turn: int, *, keeps: bool = True) -> None:
         """One round of these nodes.

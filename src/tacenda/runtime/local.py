@@ -22,7 +22,6 @@ from tacenda.runtime.closing import Finish
 from tacenda.runtime.held import Held
 from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
-from tacenda.runtime.several_rounds import SeveralRounds
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag, Transport
 
@@ -97,16 +96,8 @@ class LocalHosts:
             self._networks.append(network)
             self._ledgers.append(ledger)
             begin = (start if self._one else start[part]).astype(spec.row_type)
-            several = SeveralRounds.of(spec, queries, door, network) if self._one else None
-            self._hosts.append(Host(spec, part, queries, door, network, plan, begin, several))
+            self._hosts.append(Host(spec, part, queries, door, network, plan, begin))
         self.agree()
-
-    def steps(self, first: int, last: int) -> int:
-        """Rounds of all nodes from `first` on, up to `last` at the most: how far they came."""
-        if self._one:
-            return self._hosts[0].steps(first, last)
-        self.step(first)
-        return first
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""

@@ -1,5 +1,5 @@
 """`drive`: rounds one after the other, with everybody told who wants to know. Ctrl-C waits for the
-end of a round, or of the rounds that are computed in one compiled call (some milliseconds)."""
+end of a round."""
 
 from __future__ import annotations
 
@@ -17,23 +17,20 @@ SAVE_SECONDS = 5.0
 
 
 def drive(
-    steps: Callable[[int, int], int],
+    step: Callable[[int], None],
     done: int,
     rounds: int,
-    every: int,
     observers: Sequence[Observer],
     agree: Callable[[bool], bool] = bool,
 ) -> int:
     """Rounds done + 1 .. rounds; the number of rounds done in the end.
 
-    steps(first, last): some rounds from `first` on, up to `last` at the most; it returns how far it
-    came. All observers are told then, and at every multiple of `every`, unless that is 0. agree:
-    asked before them whether somebody wants to stop, since Ctrl-C in one process of a run stops all
-    after the same round."""
+    All observers are told after each. agree: asked before them whether somebody wants to stop,
+    since Ctrl-C in one process of a run stops all after the same round."""
     with BetweenRounds() as interrupt:
         while done < rounds:
-            pause = done + every - done % every if every else rounds
-            done = steps(done + 1, min(pause, rounds))
+            step(done + 1)
+            done += 1
             asked = agree(interrupt.asked)
             stops = [observer(done, asked) for observer in observers]
             if asked:

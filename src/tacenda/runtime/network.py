@@ -152,18 +152,6 @@ class Network:
         """Our rows of W, where all edges are active."""
         return self._local(*self._topology.mixing(self._kind))
 
-    @property
-    def standing_mixing(self) -> Matrix | None:
-        """W, the same in every round, where all nodes are here; else None."""
-        return self._mixing if self._alone and self._varying is None else None
-
-    def count_rounds(self, rounds: int, rows: Array, reached: int) -> None:
-        """Note so many mixings of such rows, done by compiled rounds with `standing_mixing`;
-        reached: the round in which a message came to the radius, 0 if none did."""
-        self._count(rows, rounds * self._links)
-        if reached and self.reached_radius is None:
-            self.reached_radius = reached
-
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
         and counts as zero."""

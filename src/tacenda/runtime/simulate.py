@@ -244,9 +244,7 @@ def simulate(
     saver = None if file is None else Checkpointer(file, run.saved, ranks)
     with reused_memory():
         with bar as show:
-            run.drive(
-                every, [record, *([] if saver is None else [saver]), lambda done, asked: show(done)]
-            )
+            run.drive([record, *([] if saver is None else [saver]), lambda done, asked: show(done)])
         if saver is not None:
             saver.write()
         return run.result(measured if every and names else None)
@@ -317,21 +315,21 @@ class _Simulation:
         witness = None if self.lasting is None or found is None else self.lasting.charge
         self.hosts = LocalHosts(spec, held, self.noise, self.start, witness)
 
-    def drive(self, every: int, observers: Sequence[Observer]) -> None:
-        """All rounds that are left; observers are told at multiples of `every` at least."""
+    def drive(self, observers: Sequence[Observer]) -> None:
+        """All rounds that are left."""
 
         def ends(done: int, asked: bool) -> bool:
             return self.hosts.converged
 
         if not self.hosts.converged:
             rounds, agree = self.spec.rounds, self.hosts.agree
-            self.done = drive(self._steps, self.done, rounds, every, [*observers, ends], agree)
+            self.done = drive(self._step, self.done, rounds, [*observers, ends], agree)
 
-    def _steps(self, first: int, last: int) -> int:
+    def _step(self, turn: int) -> None:
         begin = time.perf_counter()
-        self.done = self.hosts.steps(first, last)
+        self.hosts.step(turn)
+        self.done = turn
         self.seconds += time.perf_counter() - begin
-        return self.done
 
     def cost(self) -> dict[str, Any]:
         messages, size = self.hosts.traffic()

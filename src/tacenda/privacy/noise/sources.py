@@ -114,18 +114,6 @@ class SimulatedNoise(ByPlace):
             [self.seed, *words] if words else self.seed
         ).generate_state(2, np.uint64)
 
-    @property
-    def key(self) -> Array:
-        """(2,) words that all streams begin with, for compiled code which opens them itself."""
-        return self._key
-
-    def normals_of_rounds(self, nodes: Array, turn: int, call: int, out: Array) -> None:
-        """out (rounds, b, d) = the standard normals of `add_gaussian` at this place of the rounds
-        from `turn` on."""
-        rows = out.reshape(-1, out.shape[2])
-        kernel = _streams().round_normals
-        in_parts(kernel, len(rows), rows.size, self._key, nodes, turn, call, rows)
-
     def named(self, name: str) -> SimulatedNoise:
         """Streams of the same seed for the run of that name: two names share no noise."""
         return SimulatedNoise(self.seed, name)

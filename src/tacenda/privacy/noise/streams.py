@@ -191,16 +191,6 @@ def release_normal(  # type: ignore[no-untyped-def]
 
 
 @njit(**EXACT)
-def round_normals(first, last, key, nodes, turn, call, out):  # type: ignore[no-untyped-def]
-    """out[r] = the standard normals of node nodes[r % b] in round turn + r // b: of several rounds,
-    (rounds * b, d)."""
-    state, lanes, b = np.empty(4, np.uint64), lanes_of(key), nodes.shape[0]
-    for r in range(first, last):
-        open_stream(state, lanes, nodes[r % b], turn + r // b, call, NORMAL)
-        fill_normal(state, out[r])
-
-
-@njit(**EXACT)
 def edge_normals(  # type: ignore[no-untyped-def]
     first, last, key, indptr, edges, signs, turn, call, out
 ):

@@ -2,8 +2,6 @@
 value.
 
     release(value)             value + noise, for a Bounded value
-    charge_rounds(turns)       the charges of several releases that compiled code then makes
-                               (`runtime.several_rounds`, simulations only)
     release_masked(value)      whole numbers + noise + masks that cancel in the network's sum
     release_argmin(question)   the minimiser of an objective with noise inside it
     release_choice(choice)     one of several public candidates, the better ones more probable
@@ -197,26 +195,6 @@ class Door:
                 f"{discrete_sums.LEAST_SCALE:g}, and {discrete_sums.LEAST_TOTAL:g} over the "
                 f"{members:.0f} members of a sum; nothing was drawn. Use a finer grid."
             )
-
-    def charge_rounds(
-        self, turns: range, call: int, sensitivity: Array, sample: Sample
-    ) -> Array | None:
-        """Book a Gaussian release at the place `call` of each of these rounds, and return their
-        noise_std (rounds, b); None without privacy, where nothing is charged.
-
-        For compiled rounds, which then ask, draw and release at these places; of seeded noise only,
-        which is named by its place. Each round has a sample of its own of this law.
-        """
-        if self.plan is None:
-            return None
-        if self.noise.by_question:
-            raise LeakError("Noise that is named by what is asked is drawn release by release.")
-        amounts = []
-        for turn in turns:
-            charge, amount = self._price(sensitivity, sample, turn, NoiseKind.GAUSSIAN, None, 1.0)
-            self.ledger.charge(turn, call, charge, b"")
-            amounts.append(amount)
-        return np.array(amounts)
 
     def _price(
         self,
