@@ -215,11 +215,11 @@ class Classes:
         result = self.tc.simulate(
             problem,
             self.graph,
+            plan.method,
             privacy=budget,
             seed=seed,
             record_every=0,
             progress=False,
-            **plan.settings,
         )
         return self.judged(problem, result.models, **cost(result, method_of(result)))
 

@@ -321,16 +321,7 @@ def by_schema(population: Population, epsilon: float) -> Ask:
             facts = Facts.of(problem)
             chosen = choices(config, facts, Topology.of(graph), privacy)[0]
         run = tc.simulate(
-            problem,
-            graph,
-            chosen.algorithm,
-            chosen.rounds,
-            privacy,
-            seed,
-            output=chosen.output,
-            finish_mixing=chosen.finish_mixing,
-            metrics=(),
-            progress=False,
+            problem, graph, chosen.method, None, privacy, seed, metrics=(), progress=False
         )
         found = intervals(
             run, problem, graph, privacy=privacy, seed=seed, design=design, anyway=True
@@ -391,8 +382,8 @@ def by_contract(population: Population, epsilon: float) -> Ask:
         run = tc.simulate(
             problem,
             plan.spec.topology,
-            plan.spec.algorithm,
-            plan.spec.rounds,
+            plan.spec.method,
+            None,
             plan.spec.privacy,
             seed,
             metrics=(),

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import tacenda as tc
-from support import TUNED, shards, uneven
+from support import TUNED, run_spec, shards, uneven
 from tacenda.algorithms import registry
 
 A = tc.algorithms
@@ -150,7 +150,6 @@ def simulations() -> Iterator[tuple[str, str]]:
 def calibrations() -> Iterator[tuple[str, str]]:
     from tacenda.graph.topology import Topology
     from tacenda.problem.facts import Facts
-    from tacenda.runtime.spec import RunSpec
 
     problem = problems()["dense"]
     for name, algorithm in {**TUNED, **MORE}.items():
@@ -159,7 +158,7 @@ def calibrations() -> Iterator[tuple[str, str]]:
         for graph in ("star", "regular"):
             for epsilon in (0.5, 2.0):
                 try:
-                    spec = RunSpec(
+                    spec = run_spec(
                         algorithm,
                         Topology.of(GRAPHS[graph]),
                         Facts.of(problem),

@@ -452,7 +452,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         record_every=0,
         finish_mixing=c.finish_mixing,
         output=c.output,
-        mixing=make_plan(c).spec.mixing,
+        mixing=make_plan(c).spec.method.mixing,
         prepare=c.preparation,
     )
     return np.asarray(result.models.reshape(len(c.members), -1))

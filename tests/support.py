@@ -19,6 +19,7 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import NoTransport
+from tacenda.terms.method import Method
 
 A = tc.algorithms
 
@@ -120,6 +121,22 @@ def graph_for(name: str, n: int = 6) -> Any:
     return tc.graph.star(n) if name == "dpadmm" else tc.graph.ring(n)
 
 
+def run_spec(
+    algorithm: Any,
+    topology: Any,
+    facts: Facts,
+    rounds: int,
+    privacy: Any = None,
+    output: str | None = None,
+    *,
+    row_type: Any = np.float64,
+    **settings: Any,
+) -> RunSpec:
+    """A run as tests write it: the algorithm and its rounds first."""
+    method = Method.of(algorithm, rounds=rounds, output=output, **settings)
+    return RunSpec(method, topology, facts, privacy, row_type)
+
+
 def make_block(
     data: Any,
     *,
@@ -139,7 +156,7 @@ def make_block(
     )
     nodes = np.arange(n)
     source = SimulatedNoise(seed) if source is None else source
-    spec = RunSpec(A.GossipGD(), topology, Facts.of(data, adjacency), rounds, row_type=data.dtype)
+    spec = run_spec(A.GossipGD(), topology, Facts.of(data, adjacency), rounds, row_type=data.dtype)
     plan = None if scale is None else ScaledPlan(np.full(n, float(scale)), spec.weights)
     ledger = Ledger(reserved) if ledger is None else ledger
     door = Door(nodes, data.dim, plan, ledger, source)

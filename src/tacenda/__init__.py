@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "MPI": "runtime.mpi",
+    "Method": "terms.method",
     "Privacy": "privacy.settings",
     "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
@@ -58,6 +59,7 @@ _MODULES = {
 
 __all__ = [
     "MPI",
+    "Method",
     "Privacy",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
@@ -139,6 +141,7 @@ if TYPE_CHECKING:
     from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
+    from tacenda.terms.method import Method
 
 __getattr__ = lazily(__name__, _HOMES, _MODULES)
 

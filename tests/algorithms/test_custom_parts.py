@@ -11,7 +11,7 @@ import pytest
 import tacenda as tc
 from custom_parts import group_lasso, log_cosh
 from node_stage import Crowd, simulated, small_contract
-from support import TUNED, shards
+from support import TUNED, run_spec, shards
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.content import content_hash
 from tacenda.errors import PrivacyError, UnsupportedError
@@ -21,7 +21,6 @@ from tacenda.node.run_plan import make_plan
 from tacenda.problem import losses
 from tacenda.problem.facts import Facts
 from tacenda.runtime.simulate import simulate
-from tacenda.runtime.spec import RunSpec
 
 KNOWN = tc.losses.CustomLoss(
     "mine",
@@ -102,7 +101,7 @@ def test_a_run_is_told_apart_by_the_content_of_its_parts():
 
     def identity(loss, regulariser):
         problem = tc.Problem(records, loss=loss, regulariser=regulariser, strength=0.1)
-        spec = RunSpec(
+        spec = run_spec(
             tc.algorithms.TreeGD(), Topology.of(tc.graph.complete(2)), Facts.of(problem), 3
         )
         return spec.checked().identity()["problem"]

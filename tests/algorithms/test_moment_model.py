@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import shards, uneven
+from support import run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression, Quadratic, cleaned, curvature, each_row
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
@@ -37,7 +37,7 @@ def played(
 ) -> tuple[RunSpec, list[Any], list[Any]]:
     """(the run, the state after each round, what each release gave)."""
     data, _ = problem(clip)
-    spec = RunSpec(algorithm, GRAPH, Facts.of(data), rounds, privacy).checked()
+    spec = run_spec(algorithm, GRAPH, Facts.of(data), rounds, privacy).checked()
     released: list[Any] = []
     honest = Door.release
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from support import run_spec
 from tacenda.algorithms import ALGORITHMS
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Gaussian, pure_sum
@@ -17,7 +18,6 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem import losses, regularisers
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 
@@ -39,7 +39,7 @@ def truth(
 ) -> Statement:
     """What a run as published costs, from public facts alone."""
     topology = Topology.of(tc.graph.complete(known.n))
-    spec = RunSpec(algorithm, topology, known, rounds, privacy).checked()
+    spec = run_spec(algorithm, topology, known, rounds, privacy).checked()
     assert spec.calibration is not None
     found = spec.statement(spec.calibration.reserved, "none drawn")
     assert found is not None
@@ -110,7 +110,7 @@ def test_pvp_as_published_has_the_hidden_iterates_sensitivity() -> None:
 def test_pvp_around_released_values_needs_far_less_noise() -> None:
     m, r = 452.0, 0.05
     topology = Topology.of(tc.graph.complete(6))
-    spec = RunSpec(
+    spec = run_spec(
         A.PVP(penalty=0.5),
         topology,
         facts(m, strength=r),
@@ -143,7 +143,7 @@ def test_dual_averaging_of_one_record_is_unsound() -> None:
     one = A.DPDDA(batch_size=1, sampling="one")
     known = facts(20_000, dim=2000, strength=0.0005, loss="hinge")
     plan = (
-        RunSpec(one, Topology.of(tc.graph.ring(6)), known, 600, as_published(1.0, 0.01))
+        run_spec(one, Topology.of(tc.graph.ring(6)), known, 600, as_published(1.0, 0.01))
         .checked()
         .calibration
     )

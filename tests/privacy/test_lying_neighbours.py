@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import A, privacy_for
+from support import A, privacy_for, run_spec
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
 from tacenda.privacy.noise.keyed import KeyedNoise
@@ -28,7 +28,6 @@ from tacenda.problem.queries import Queries
 from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
-from tacenda.runtime.spec import RunSpec
 
 HUGE, RADIUS, ROUNDS, P = 1.79e308, 1e9, 5, 3
 PAIR = tc.graph.Topology.of(tc.graph.path(2))
@@ -128,7 +127,7 @@ def play(
     name = "ipadmm" if algorithm.name == "pvp" and algorithm.noise == "gaussian" else algorithm.name
     alone = name == "gossipgd" and algorithm.shared_noise is None
     privacy = tc.Privacy.from_noise(noise_multiplier=1.0) if alone else privacy_for(name)
-    spec = RunSpec(algorithm, PAIR, facts, ROUNDS, privacy, "last").checked()
+    spec = run_spec(algorithm, PAIR, facts, ROUNDS, privacy, "last").checked()
     calibration = spec.calibration
     assert calibration is not None
     own, plan = facts.rows(mine), calibration.plan.rows(mine)

@@ -12,6 +12,7 @@ import pytest
 
 import tacenda as tc
 from masked_stage import Veiled, problem_of
+from support import run_spec
 from tacenda.errors import NetworkError, UnsupportedError
 from tacenda.privacy.accounting import discrete_sums
 from tacenda.privacy.accounting.calibration import gaussian_mu
@@ -28,7 +29,7 @@ ROUNDS = 6
 def spec_of(problem: tc.Problem, graph: Any, algorithm: Any, q: int = 1, **terms: Any) -> RunSpec:
     privacy = tc.Privacy(terms.pop("epsilon", 1.0), 1e-5, coalition=q, **terms)
     facts = Facts.of(problem, privacy.adjacency)
-    return RunSpec(algorithm, tc.graph.Topology.of(graph), facts, ROUNDS, privacy).checked()
+    return run_spec(algorithm, tc.graph.Topology.of(graph), facts, ROUNDS, privacy).checked()
 
 
 RING = tc.graph.ring(8)

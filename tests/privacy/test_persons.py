@@ -24,7 +24,7 @@ from privacy.test_sensitivity import (
     random_records,
     worst_pairs,
 )
-from support import TUNED, make_block
+from support import TUNED, make_block, run_spec
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.noise.persons import kept_records, person_names, persons_over
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -318,14 +318,13 @@ def test_gaussian_noise_inside_an_objective_covers_a_person(most: int) -> None:
 @pytest.mark.parametrize("name", ["ipadmm", "cdpadmm", "dpdda", "pvp", "treegd", "gossipgd"])
 def test_every_release_of_a_run_is_planned_for_k_times_the_sensitivity(name: str) -> None:
     from tacenda.runtime.budget import rehearse
-    from tacenda.runtime.spec import RunSpec
 
     topology = tc.graph.Topology.of(tc.graph.ring(4))
     constants = Constants.declared(loss="logistic", strength=0.05)
     found = []
     for most in (1, 3):
         facts = Facts(np.full(4, 50.0), 3, constants, tolerance=1e-12, records_per_person=most)
-        sites = rehearse(RunSpec(TUNED[name], topology, facts, 3), np.arange(4))
+        sites = rehearse(run_spec(TUNED[name], topology, facts, 3), np.arange(4))
         unit = facts.worst_gradient_sensitivity if name == "treegd" else 1.0
         found.append(np.asarray(sites[0][0].sensitivity) * unit)
     assert np.allclose(found[1], 3 * found[0], rtol=1e-9)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, make_block
+from support import TUNED, make_block, run_spec
 from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import rehearse
-from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 ADDITIVE = ("dpadmm", "ipadmm", "ddpadmm", "cdpadmm", "dda", "dpdda", "pvp")
@@ -69,7 +68,7 @@ def test_the_rehearsal_plans_for_the_same_sensitivity(name: str) -> None:
     data = pair()[0]
     _, declared = first_release(data, TUNED[name], np.zeros((N, 2)))
     topology = tc.graph.Topology.of(tc.graph.ring(N))
-    sites = rehearse(RunSpec(TUNED[name], topology, Facts.of(data), 3), np.arange(N))
+    sites = rehearse(run_spec(TUNED[name], topology, Facts.of(data), 3), np.arange(N))
     assert np.allclose(sites[0][0].sensitivity, declared, rtol=1e-12)
     by_hand = {
         "dpadmm": 2 / M / (0.2 + 0.3),

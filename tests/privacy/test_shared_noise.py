@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from support import run_spec
 from tacenda.graph import coalition
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -180,11 +181,10 @@ def test_ignoring_the_coalition_is_refused_by_the_ledger() -> None:
 
 def spread_of(problem: Any, q: int) -> float:
     from tacenda.problem.facts import Facts
-    from tacenda.runtime.spec import RunSpec
 
     topology = Topology.of(tc.graph.ring(6))
     plan = (
-        RunSpec(A.GossipGD(), topology, Facts.of(problem), 10, tc.Privacy(1.0, coalition=q))
+        run_spec(A.GossipGD(), topology, Facts.of(problem), 10, tc.Privacy(1.0, coalition=q))
         .checked()
         .calibration.plan
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, problem
+from support import TUNED, problem, run_spec
 from tacenda.algorithms import whitening
 from tacenda.algorithms.whitening import Whitened, Whitening, choose
 from tacenda.errors import BudgetError, LeakError
@@ -42,7 +42,7 @@ def spec_of(
     graph = tc.graph.star(6) if algorithm.needs.hub else tc.graph.ring(6)
     wrapped = Whitened(algorithm, Whitening(share=share, kind=kind))
     facts = Facts.of(data)
-    return RunSpec(wrapped, Topology.of(graph), facts, ROUNDS, tc.Privacy(epsilon)).checked()
+    return run_spec(wrapped, Topology.of(graph), facts, ROUNDS, tc.Privacy(epsilon)).checked()
 
 
 def mu_squares(charges: Any) -> Any:
@@ -85,7 +85,7 @@ def test_the_moment_costs_its_share_beside_l2_laplace_noise(share: float) -> Non
 
     def rate(algorithm: Any) -> Any:
         ring, facts = Topology.of(tc.graph.ring(6)), Facts.of(data)
-        spec = RunSpec(algorithm, ring, facts, ROUNDS, tc.Privacy(1.0)).checked()
+        spec = run_spec(algorithm, ring, facts, ROUNDS, tc.Privacy(1.0)).checked()
         return list(spec.calibration.reserved.each())[-1].parameters["epsilon"]
 
     left = (rate(Whitened(A.PVP(), Whitening(share=share))) / rate(A.PVP())) ** 2

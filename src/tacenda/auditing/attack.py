@@ -30,7 +30,8 @@ from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.budget import Calibration
-from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, start_rows
+from tacenda.runtime.spec import RunSpec, check_privacy, match, start_rows
+from tacenda.terms.method import Method, algorithm_of
 
 SEARCH_ROUNDS, SEARCH_TRIALS = 3, 4
 STAGED_MEMBERS = (
@@ -251,7 +252,8 @@ def _scene(
     facts = Facts.of(
         problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance)
     )
-    spec = RunSpec(method, topology, facts, rounds, privacy, mixing=mixing).checked()
+    how = Method.of(method, rounds=rounds, mixing=mixing)
+    spec = RunSpec(how, topology, facts, privacy).checked()
     assert spec.calibration is not None
     statement = spec.statement(spec.calibration.reserved, SimulatedNoise.kind)
     assert statement is not None

@@ -58,8 +58,9 @@ from tacenda.runtime.host import Host
 from tacenda.runtime.local import shared_noise
 from tacenda.runtime.network import Network
 from tacenda.runtime.progress import Progress
-from tacenda.runtime.spec import RunSpec, algorithm_of, check_privacy, match, start_rows
+from tacenda.runtime.spec import RunSpec, check_privacy, match, start_rows
 from tacenda.runtime.transport import NoTransport
+from tacenda.terms.method import Method, algorithm_of
 from tacenda.words import counted
 
 COMMON = Attacks.title("an eavesdropper", "as declared")
@@ -295,9 +296,8 @@ def audit_one_run(
         problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance)
     )
     topology = match(problem, graph)
-    spec = RunSpec(
-        algorithm_of(algorithm), topology, facts, rounds, privacy, "last", mixing=mixing
-    ).checked()
+    how = Method.of(algorithm, rounds=rounds, output="last", mixing=mixing)
+    spec = RunSpec(how, topology, facts, privacy).checked()
     method, facts, calibration = spec.algorithm, spec.facts, spec.calibration
     refuse_masks(method)
     refuse_maps(method)
@@ -490,7 +490,7 @@ def _play(
             0,
             NoTransport(),
             spec.row_type,
-            spec.mixing,
+            spec.method.mixing,
             facts.constants.radius,
         )
         return Host(spec, rows, queries, door, here, found.plan.rows(rows), start[rows])

@@ -7,8 +7,6 @@ network; nothing is simulated twice or shortened.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from tacenda._types import Array
@@ -86,11 +84,17 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
     gate = Wiretap(script, door, queries, store, noise, truth)
     network = Copies(
-        topology, [nodes], 0, NoTransport(), spec.row_type, spec.mixing, spec.facts.constants.radius
+        topology,
+        [nodes],
+        0,
+        NoTransport(),
+        spec.row_type,
+        spec.method.mixing,
+        spec.facts.constants.radius,
     )
     network.copies = copies
     host = Host(
-        replace(spec, output="last"), position, queries, gate, network, plan, script.start[position]
+        spec.changed(output="last"), position, queries, gate, network, plan, script.start[position]
     )
     for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
         host.step(turn)

@@ -94,7 +94,7 @@ def _identity(script: Script) -> str:
         "rounds": script.spec.rounds,
         "seed": script.seed,
         "node": script.node,
-        "mixing": script.spec.mixing,
+        "mixing": script.spec.method.mixing,
         "adjacency": script.spec.facts.adjacency,
         "constants": repr(script.spec.facts.constants),
         "charges": [

@@ -43,7 +43,12 @@ RoundEpsilon = Annotated[
     float | None, typer.Option(help="Pure epsilon of each round (dvp, pvp, madmm, radmm).")
 ]
 
-METHOD = {"config": flags.Config, **flags.METHOD, "inner": Inner, "rounds": flags.Rounds}
+METHOD = {
+    "config": flags.Config,
+    **flags.METHOD,
+    "inner": Inner,
+    "rounds": flags.OF_METHOD["rounds"],
+}
 RELATION = {"delta": flags.Delta, "adjacency": flags.Adjacency, "coalition": flags.Coalition}
 SHAPE = {
     **flags.NETWORK,
@@ -176,7 +181,7 @@ def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
 def _print(c: Cost) -> None:
     from tacenda.cli.running import noise_words
 
-    print(f"{c.choice.algorithm.title}, {counted(c.choice.rounds, 'round')}")
+    print(f"{c.choice.method.algorithm.title}, {counted(c.choice.method.rounds, 'round')}")
     if c.statement is None:
         print("  adds no noise and promises nothing\n")
         return

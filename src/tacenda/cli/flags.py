@@ -1,7 +1,7 @@
 """Options that several commands share, and how they become overrides of a configuration file.
 
 The configuration's own models are not imported here, because `--help` must be quick; a test
-compares KEYS with them.
+compares KEYS with them. Settings of the method have their flags from `terms.method`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tacenda.terms.method import SETTINGS
 
 if TYPE_CHECKING:
     from tacenda.config.sections import RunConfig
@@ -137,18 +139,8 @@ References = Annotated[
         "without the two private fits among them where the data is large.",
     ),
 ]
-Rounds = Annotated[int | None, typer.Option("--rounds", "-T", help="Rounds of communication.")]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
-]
-FinishMixing = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Closing rounds that only mix what was released, or 'exact' for one exact average; "
-            "free of privacy."
-        )
-    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -205,9 +197,8 @@ KEYS = {
     "noise_multiplier": "privacy.noise_multiplier",
     "round_epsilon": "privacy.round_epsilon",
     "no_privacy": "privacy.private",
-    "rounds": "run.rounds",
+    **{s.name: f"run.{s.name}" for s in SETTINGS},
     "seed": "run.seeds",
-    "finish_mixing": "run.finish_mixing",
     "folder": "run.folder",
     "jobs": "run.jobs",
     "engine": "run.engine",
@@ -226,6 +217,9 @@ DATA: Options = {
     "test_fraction": TestFraction,
     "positive": Positive,
 }
+OF_METHOD: Options = {
+    s.name: Annotated[s.typed | None, typer.Option(*s.flags, help=s.help)] for s in SETTINGS
+}
 METHOD: Options = {"algorithm": Name, "hyper": Hyper, "prepare": Prepare}
 NETWORK: Options = {"nodes": Nodes, "graph": Graph}
 PROBLEM: Options = {"loss": Loss, "strength": Strength, "clip_norm": ClipNorm}
@@ -241,9 +235,8 @@ PRIVACY: Options = {
     "no_privacy": NoPrivacy,
 }
 RUN: Options = {
-    "rounds": Rounds,
+    **OF_METHOD,
     "seed": Seeds,
-    "finish_mixing": FinishMixing,
     "settings": Settings,
     "folder": Folder,
     "jobs": Jobs,

@@ -66,7 +66,7 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         "config": flags.Config,
         "epsilon": flags.Epsilon,
         **accounting.RELATION,
-        "rounds": flags.Rounds,
+        "rounds": flags.OF_METHOD["rounds"],
         "data": Data,
         "schema": flags.SchemaFile,
         **accounting.SHAPE,
@@ -235,7 +235,7 @@ def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
     from tacenda.planning import plan_facts
 
     run = public_run(found)
-    wanted = None if found.run.rounds == "auto" else found.run.rounds
+    wanted = found.run.fixed_settings().get("rounds")
     members = pooled(found.privacy.coalition)
     return plan_facts(
         run.facts,

@@ -187,7 +187,7 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
     rows = [
         [
             c.choice.label,
-            str(c.choice.rounds),
+            str(c.choice.method.rounds),
             "-" if c.statement is None else str(len(c.statement.charges)),
             noise_words(c.statement),
             _promise(c.statement),
@@ -198,7 +198,7 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
     ]
     show.table(header, rows, title=title, right=(1, 2, 5, 6))
     for c in costs:
-        for reason in c.choice.reasons:
+        for reason in c.choice.method.reasons:
             print(f"{c.choice.label}: {reason}")
     for text in public.shape.notes:
         print(f"Note: {text}.")

@@ -3,10 +3,9 @@ planner from public facts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-from tacenda import checks
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.algorithms.whitening import Whitened, prepared
@@ -15,23 +14,16 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import Finish, checked_finish, closing_for
-
-if TYPE_CHECKING:
-    from tacenda.planning import Plan, Settings
+from tacenda.terms.closing import closing_for
+from tacenda.terms.method import Method
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One algorithm of a run: how it is called in tables, its rounds, output rule, closing mixings,
-    and why it was chosen."""
+    """A method of a run, and how it is called in tables."""
 
     label: str
-    algorithm: Algorithm
-    rounds: int
-    output: str | None = None
-    finish_mixing: Finish = 0
-    reasons: tuple[str, ...] = field(default=())
+    method: Method
 
 
 def choices(
@@ -58,12 +50,10 @@ def _choice(
     privacy: Privacy | None,
 ) -> Choice:
     own = section if isinstance(section, ComparedSection) else ComparedSection()
-    rounds = config.run.rounds if own.rounds is None else own.rounds
-    output = own.output or config.run.output
+    fixed = {**config.run.fixed_settings(), **own.fixed_settings()}
     algorithm = _algorithm(section, config)
     if algorithm is None:
-        wanted = None if rounds == "auto" else rounds
-        chosen = _automatic(config, facts, topology, privacy, wanted)
+        chosen = _automatic(config, facts, topology, privacy, fixed.get("rounds"))
     else:
         if (
             privacy is not None
@@ -76,47 +66,30 @@ def _choice(
                 "give privacy.coalition a number, or use an algorithm with noise of its "
                 "own (dpdda, cdpadmm)."
             )
+        rounds = fixed.get("rounds")
         chosen = _named(section, config, algorithm, facts, topology, privacy, rounds)
-    asked = config.run.finish_mixing if own.finish_mixing is None else own.finish_mixing
-    finish = chosen.finish_mixing if asked == "auto" else asked
-    count = chosen.rounds if rounds == "auto" else checks.whole("run.rounds", rounds, least=1)
-    return Choice(
-        _file_name(own.label or chosen.label),
-        chosen.algorithm,
-        count,
-        output or chosen.output,
-        checked_finish("run.finish_mixing", finish),
-        chosen.reasons,
-    )
+    return Choice(_file_name(own.label or chosen.label), replace(chosen.method, **fixed))
 
 
 def resolved(config: RunConfig, chosen: list[Choice]) -> RunConfig:
     """The same configuration with every "auto" of its algorithms replaced by what was chosen."""
-    tables = [choice.algorithm.to_plain() for choice in chosen]
+    found = [choice.method.to_plain() for choice in chosen]
+    tables = [values.pop("algorithm") for values in found]
     plain = config.to_plain()
     if config.compare:
         plain.pop("prepare")  # each table says it by itself
         plain["compare"] = [
-            {
-                **table,
-                "label": c.label,
-                "rounds": c.rounds,
-                "output": c.output,
-                "finish_mixing": c.finish_mixing,
-            }
-            for table, c in zip(tables, chosen, strict=True)
+            {**table, "label": c.label, **values}
+            for table, values, c in zip(tables, found, chosen, strict=True)
         ]
     else:
-        only = chosen[0]
-        wrapped = only.algorithm
+        wrapped = chosen[0].method.algorithm
         if isinstance(wrapped, Whitened):
             plain["algorithm"] = wrapped.algorithm.to_plain()
             plain["prepare"] = wrapped.whitening.to_plain()
         else:
             plain["algorithm"] = tables[0]
-        plain["run"].update(
-            rounds=only.rounds, finish_mixing=only.finish_mixing, output=only.output
-        )
+        plain["run"].update(found[0])
     return RunConfig.model_validate(_without_none(plain))
 
 
@@ -140,13 +113,14 @@ def _named(
     facts: Facts,
     topology: Topology,
     privacy: Privacy | None,
-    rounds: int | str,
+    rounds: int | None,
 ) -> Choice:
     """What the user named, with what the user left open chosen by the planner; by the method's own
     defaults where nothing is planned: without noise, with noise that was given, or a paper's."""
     if privacy is None or privacy.noise or privacy.mode != "sound" or privacy.delta == 0:
         finish = 0 if algorithm.agrees else closing_for(topology)
-        return Choice(_label_of(algorithm), algorithm, algorithm.default_rounds, None, finish)
+        method = Method(algorithm, algorithm.default_rounds, finish_mixing=finish)
+        return Choice(_label_of(algorithm), method)
     from tacenda.planning import plan_named
 
     epsilon: Any = privacy.epsilon
@@ -157,24 +131,12 @@ def _named(
         epsilon,
         privacy.delta,
         coalition=pooled(config.privacy.coalition),
-        rounds=None if isinstance(rounds, str) else rounds,
+        rounds=rounds,
         prepare=config.prepare.preparation,
         given=section.hyperparameters,
         public=public_sample(config.data),
     )
-    return _of(_label_of(algorithm), found)
-
-
-def _of(label: str, found: Plan | Settings) -> Choice:
-    """What the planner found, by a label."""
-    return Choice(
-        label,
-        found.algorithm,
-        found.rounds,
-        found.output,
-        found.finish_mixing,
-        tuple(found.reasons),
-    )
+    return Choice(_label_of(algorithm), found)
 
 
 def _automatic(
@@ -183,20 +145,16 @@ def _automatic(
     if privacy is None:
         from tacenda.planning import without_privacy
 
-        return _of("auto", without_privacy(facts, rounds))
+        return Choice("auto", without_privacy(facts, rounds))
     return planned(
         facts, topology, privacy, config.privacy.coalition, rounds, public_sample(config.data)
     )
 
 
 def check_algorithms(config: RunConfig) -> None:
-    """Refuse names, hyperparameters and numbers of rounds that no run could take."""
+    """Refuse names and hyperparameters that no run could take."""
     sections: list[AlgorithmSection] = list(config.compare) or [config.algorithm]
     for section in sections:
-        own = section if isinstance(section, ComparedSection) else ComparedSection()
-        rounds = config.run.rounds if own.rounds is None else own.rounds
-        if rounds != "auto":
-            checks.whole("run.rounds", rounds, least=1)
         _algorithm(section, config)
 
 
@@ -267,7 +225,7 @@ def planned(
         facts, topology, epsilon, privacy.delta, coalition=pooled(coalition), rounds=rounds
     )
     found = found if public is None else found.tuned(public)
-    return _of("auto", found)
+    return Choice("auto", replace(found.method, reasons=tuple(found.reasons)))
 
 
 def pooled(coalition: int | str) -> int | None:

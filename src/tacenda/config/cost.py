@@ -15,16 +15,15 @@ from tacenda.config.objects import facts_of, privacy_of, topology_of
 from tacenda.config.sections import RunConfig
 from tacenda.config.shape import Shape, declared_shape, public_shape
 from tacenda.graph.topology import Topology
-from tacenda.graph.varying import mixing_from_plain
 from tacenda.planning.advice import noise_advice, uneven_sizes
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import blank_host
-from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.places import OpenGate, row_forms
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
+from tacenda.terms.closing import closing_rounds
 
 NO_RUN = "none: nothing was drawn"
 
@@ -49,7 +48,7 @@ class PublicRun:
         if self.privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
         coalitions = {
-            None if choice.algorithm.shared_noise is None else self.privacy.coalition
+            None if choice.method.algorithm.shared_noise is None else self.privacy.coalition
             for choice in self.choices
         }
         uneven = [
@@ -61,18 +60,9 @@ class PublicRun:
 
     def spec(self, choice: Choice) -> RunSpec:
         """One of its algorithms as a run; an error where its parts do not go together."""
-        c, row_type = self.config, self.config.data.dtype or "float64"
-        return RunSpec(
-            choice.algorithm,
-            self.topology,
-            self.facts,
-            choice.rounds,
-            self.privacy,
-            c.run.output,
-            choice.finish_mixing,
-            mixing_from_plain(c.run.mixing),
-            row_type,
-        ).checked()
+        row_type = self.config.data.dtype or "float64"
+        spec = RunSpec(choice.method, self.topology, self.facts, self.privacy, row_type)
+        return spec.checked()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +78,10 @@ class Cost:
         """Plain values for JSON."""
         plain: dict[str, Any] = {
             "label": self.choice.label,
-            "algorithm": self.choice.algorithm.to_plain(),
-            "rounds": self.choice.rounds,
-            "finish_mixing": self.choice.finish_mixing,
+            **self.choice.method.to_plain(),
             "messages": self.messages,
             "bytes": self.bytes,
-            "reasons": list(self.choice.reasons),
+            "reasons": list(self.choice.method.reasons),
             "privacy": None,
         }
         if self.statement is not None:
@@ -192,8 +180,8 @@ def count_messages(spec: RunSpec) -> tuple[int, int]:
     host = blank_host(spec, np.arange(spec.topology.n), OpenGate(spec.row_type), neighbours=counter)
     for turn in range(1, spec.rounds + 1):
         host.step(turn)
-    for turn in range(spec.rounds + 1, spec.rounds + closing_rounds(spec.finish_mixing) + 1):
-        send = counter.average if isinstance(spec.finish_mixing, str) else counter.mix
+    for turn in range(spec.rounds + 1, spec.rounds + closing_rounds(spec.method.finish_mixing) + 1):
+        send = counter.average if isinstance(spec.method.finish_mixing, str) else counter.mix
         send(np.zeros((spec.topology.n, 1)), (turn, 0))
     forms, sent = row_forms(spec), counter.messages
     return sum(sent.values()), sum(count * forms[tag].nbytes for tag, count in sent.items())

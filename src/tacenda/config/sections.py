@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from tacenda.engines import Engine
 from tacenda.errors import InputError
 from tacenda.formats.files import is_same_file
+from tacenda.terms.border import MethodSettings, with_settings
+from tacenda.terms.setting import AUTO, Auto
 
-Auto = Literal["auto"]
 OPTIMA = {"auto", "optimum"}  # algorithms that end at the optimum of a run without privacy
 
 
@@ -190,13 +191,11 @@ class PrepareSection(Section):
         return None if self.name == "none" else self.model_dump()
 
 
-class ComparedSection(AlgorithmSection):
-    """[[compare]]: one algorithm of a comparison, with a label and rounds of its own."""
+@with_settings(open_as="unset")
+class ComparedSection(AlgorithmSection, MethodSettings):
+    """[[compare]]: one algorithm of a comparison, with a label and settings of its own."""
 
     label: str | None = None
-    rounds: int | Auto | None = None
-    output: Literal["average", "last"] | None = None
-    finish_mixing: int | Literal["exact"] | None = None
 
 
 class PrivacySection(Section):
@@ -228,8 +227,10 @@ class PrivacySection(Section):
     )
 
 
-class RunSection(Section):
-    """[run]: how long, with which seeds, what is measured, and where it is written.
+@with_settings(open_as=AUTO)
+class RunSection(Section, MethodSettings):
+    """[run]: the settings of the method (how long, and how it ends), with which seeds, what is
+    measured, and where it is written.
 
     ledger: a lasting ledger's file to which the run is charged. ledger_dataset: the records' name
     there; given once it is remembered with them, and later runs on the same records are booked
@@ -241,16 +242,12 @@ class RunSection(Section):
     "auto" leaves the two private fits among them out where the data is large.
     """
 
-    rounds: int | Auto = "auto"
     seeds: list[int] = Field(default_factory=lambda: [0], min_length=1)
     fresh_noise: bool | None = None
     folder: str | None = None
-    output: Literal["average", "last"] | None = None
-    finish_mixing: int | Literal["auto", "exact"] = "auto"
     record_every: int | Auto = "auto"
     metrics: list[str] | Auto = "auto"
     blocks: int = Field(default=1, ge=1)
-    mixing: Literal["metropolis", "uniform", "max-degree"] | dict[str, Any] = "metropolis"
     solver_tolerance: float = 1e-8
     jobs: int | Auto = "auto"
     engine: str = "loky"

@@ -48,9 +48,10 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import UNIT
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.runtime.closing import EXACT
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
+from tacenda.terms.closing import EXACT
+from tacenda.terms.method import Method
 from tacenda.words import counted
 
 HISTORY_ROWS = 20
@@ -66,14 +67,14 @@ RENAMED = {
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """A fit that is arranged and not run: the problem with its records, the network, the budget,
-    and algorithm, rounds and finish_mixing in `settings`."""
+    """A fit that is arranged and not run: the problem with its records, the network, the budget and
+    the method."""
 
     estimator: PrivateLinearModel
     problem: Problem
     topology: Topology
     privacy: Privacy | None
-    settings: dict[str, Any]
+    method: Method
     scaling: Scaling
     start: Any = None
 
@@ -149,31 +150,30 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 coalition=self.coalition,
             )
             warn_of_noise(Facts.of(problem, self.adjacency), privacy)
-        settings, self.plan_ = self._settings(problem, topology, public)
-        if start is not None and not settings["algorithm"].uses_start:
+        method, self.plan_ = self._method(problem, topology, public)
+        if start is not None and not method.algorithm.uses_start:
             raise InputError(
-                f"init must be left out with {settings['algorithm'].title}, which has a start of "
+                f"init must be left out with {method.algorithm.title}, which has a start of "
                 "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
             )
         self._heaviest = None if weights is None else weight_bound
-        return self._run(Arrangement(self, problem, topology, privacy, settings, scaling, start))
+        return self._run(Arrangement(self, problem, topology, privacy, method, scaling, start))
 
     def _run(self, arranged: Arrangement) -> Self:
         """Carry out what `fit` has arranged."""
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
-        settings = arranged.settings
         result = simulate(
             arranged.problem,
             arranged.topology,
+            arranged.method,
             privacy=arranged.privacy,
             seed=self._seed(),
             init=arranged.start,
             progress="auto" if self.verbose else False,
-            record_every=max(1, settings["rounds"] // HISTORY_ROWS),
+            record_every=max(1, arranged.method.rounds // HISTORY_ROWS),
             ledger=self.ledger,
             dataset=self.dataset,
-            **settings,
         )
         self._started = arranged.start is not None
         self._keep(result, arranged.scaling, arranged.topology)
@@ -264,9 +264,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """coef (K, p) and intercept (K,) of the labels as they are learnt."""
         return coef, intercept
 
-    def _settings(
+    def _method(
         self, problem: Problem, topology: Topology, public: Any
-    ) -> tuple[dict[str, Any], Plan | None]:
+    ) -> tuple[Method, Plan | None]:
         """What to run: planned, or as named."""
         if isinstance(self.algorithm, str) and self.algorithm == "auto":
             if self.prepare is not None:
@@ -281,7 +281,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                         "public must be left out with epsilon=None: a fit without privacy ends at "
                         "the optimum and has no step to tune."
                     )
-                return without_privacy(facts, self.rounds).settings, None
+                return without_privacy(facts, self.rounds), None
             found = plan_facts(
                 facts,
                 topology,
@@ -291,16 +291,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 rounds=self.rounds,
             )
             found = found if public is None else found.tuned(public)
-            return found.settings, found
+            return found.method, found
         if public is not None:
             raise InputError(
                 "public serves algorithm='auto', whose step it tunes; leave it out, "
                 "or leave the choice to 'auto'."
             )
+        if isinstance(self.algorithm, Method):
+            return Method.of(self.algorithm, self.prepare, rounds=self.rounds), None
         algorithm = by_name(self.algorithm) if isinstance(self.algorithm, str) else self.algorithm
         if not isinstance(algorithm, Algorithm):
             raise InputError(
-                "algorithm must be 'auto', a name or an object of tacenda.algorithms, "
+                "algorithm must be 'auto', a name, an object of tacenda.algorithms or a "
+                "tacenda.Method, "
                 f"not {algorithm!r}."
             )
         rounds = (
@@ -309,8 +312,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             else checks.whole("rounds", self.rounds, least=1)
         )
         finish = EXACT if topology.n > 1 and not algorithm.agrees else 0
-        algorithm = prepared(algorithm, self.prepare)
-        return {"algorithm": algorithm, "rounds": rounds, "finish_mixing": finish}, None
+        return Method(prepared(algorithm, self.prepare), rounds, finish_mixing=finish), None
 
     def _seed(self) -> int | None:
         """None draws fresh noise; a RandomState gives a seed."""

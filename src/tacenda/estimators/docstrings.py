@@ -87,9 +87,9 @@ PARAMETERS = {
     "graph": """str, networkx.Graph, Topology or None, default=None
         The network of the data holders, such as "ring:20". None: complete up to 7 of them, else
         random with 6 neighbours each.""",
-    "algorithm": """str or Algorithm, default="auto"
-        "auto" plans the algorithm and its settings from public quantities; or a name or an object
-        of `tacenda.algorithms`.""",
+    "algorithm": """str, Algorithm or Method, default="auto"
+        "auto" plans the algorithm and its settings from public quantities; or a name, an object of
+        `tacenda.algorithms`, or a `tacenda.Method` with all settings of the run.""",
     "rounds": """int or None, default=None
         Number of rounds. None leaves it to the plan, or to the algorithm's own default.""",
     "prepare": """None, "whitening" or Whitening, default=None

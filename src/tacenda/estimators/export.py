@@ -22,6 +22,7 @@ from tacenda.estimators.scaling import Shortening
 from tacenda.formats.files import write_bytes, write_json, write_text
 from tacenda.privacy.statement import Statement
 from tacenda.report.card import card
+from tacenda.terms.method import SETTINGS
 
 FORMAT = "tacenda-model-1"
 _ERRORS = ("coef_std", "intercept_std")  # by the privacy noise, where they are known
@@ -79,7 +80,7 @@ def facts(estimator: Any) -> dict[str, Any]:
         "standard_errors": estimator._errors,
         # A seed lets anybody who holds it subtract the noise, so it never leaves.
         "settings": {
-            k: settings[k] for k in ("algorithm", "rounds", "output", "finish_mixing", "versions")
+            k: settings[k] for k in ("algorithm", *(s.name for s in SETTINGS), "versions")
         },
         "problem": {k: v for k, v in settings["problem"].items() if k != "classes"},
         "graph": {k: settings["graph"][k] for k in ("name", "n")},

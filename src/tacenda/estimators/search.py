@@ -351,7 +351,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """All trainings, arranged and priced: together they keep (epsilon, delta)."""
         groups = self._groups(candidates, free=isinstance(self.estimator, _PrivateRegressor))
         found = self._priced(groups, candidates, part, seeds)
-        alone = all(isinstance(t.arranged.settings["algorithm"], MomentRegression) for t in found)
+        alone = all(isinstance(t.arranged.method.algorithm, MomentRegression) for t in found)
         if len(groups) < len(candidates) and not alone:
             found = self._priced(self._groups(candidates, free=False), candidates, part, seeds)
         return found
@@ -397,7 +397,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 found.append(_Training(group, arranged, _reserved(arranged, delta)))
             if _together([t.statement for t in found], epsilon).epsilon <= epsilon * WITHIN:
                 return found
-        name = found[0].arranged.settings["algorithm"].title
+        name = found[0].arranged.method.algorithm.title
         raise PrivacyError(
             f"epsilon: no division of {epsilon:g} over {len(groups)} trainings by {name} is known "
             "to keep it; use algorithm='auto'."
@@ -637,16 +637,8 @@ def _rows(values: Any, where: Ints) -> Any:
 def _reserved(arranged: Arrangement, delta: float) -> Statement:
     """What a training will cost, before it begins."""
     assert arranged.privacy is not None
-    settings = arranged.settings
-    spec = RunSpec(
-        settings["algorithm"],
-        arranged.topology,
-        Facts.of(arranged.problem, arranged.privacy.adjacency),
-        settings["rounds"],
-        arranged.privacy,
-        settings.get("output"),
-        settings.get("finish_mixing", 0),
-    ).checked()
+    facts = Facts.of(arranged.problem, arranged.privacy.adjacency)
+    spec = RunSpec(arranged.method, arranged.topology, facts, arranged.privacy).checked()
     assert spec.calibration is not None
     found = spec.statement(spec.calibration.reserved, "reserved")
     assert found is not None

@@ -59,10 +59,11 @@ from tacenda.node.identity.certificates import Identity
 from tacenda.node.model_certificate import certify, read_certificate
 from tacenda.node.settings import FILE as NODE_FILE
 from tacenda.node.settings import NodeSettings, read_settings
+from tacenda.terms.method import SETTINGS
 
 MANIFEST, FORMAT = "manifest.json", "tacenda-evidence-1"
 HTML, JSON, YAML = "evidence.html", "evidence.json", "deployment.yaml"
-KEPT_SETTINGS = ("algorithm", "rounds", "output", "finish_mixing")
+KEPT_SETTINGS = ("algorithm", *(s.name for s in SETTINGS))
 _PREFIX = b"tacenda evidence v1\0"
 
 

@@ -19,7 +19,6 @@ from tacenda.experiments.rows import Row
 from tacenda.experiments.spec import Cell
 from tacenda.formats.files import write_text
 from tacenda.graph import parse
-from tacenda.graph.varying import mixing_from_plain
 from tacenda.privacy import accounting
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
@@ -27,6 +26,8 @@ from tacenda.problem.problem import Problem
 from tacenda.problem.regularisers import GeneralisedLasso
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
+from tacenda.terms.method import Method
+from tacenda.terms.setting import given
 
 PARTITION_SEED = 0
 NEEDS_OPTIMUM = ("suboptimality", "distance")
@@ -65,18 +66,12 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
     """The cell's simulation, and {"setting": words} where the settings were chosen by trials."""
     problem, test = problem_of(cell)
     graph, privacy = parse(cell.graph), _privacy(cell.privacy)
-    settings: dict[str, Any] = {
-        "output": cell.output,
-        "finish_mixing": cell.finish_mixing,
-        "rounds": cell.rounds,
-    }
-    told = {}
-    if cell.algorithm["name"] == "tuned":
+    told, own = {}, {"rounds": cell.rounds, **cell.settings}
+    algorithm = cell.algorithm
+    if algorithm["name"] == "tuned":
         chosen = tuned(cell, problem)
-        settings |= {**chosen, "algorithm": _algorithm(chosen["algorithm"])}
-        told = {"setting": _words(chosen)}
-    else:
-        settings["algorithm"] = _algorithm(cell.algorithm)
+        told, own, algorithm = {"setting": _words(chosen)}, own | chosen, chosen["algorithm"]
+    method = Method(_algorithm(algorithm), **given(Method, own))
     wanted = ["local_objective" if m == LOCAL_LOSS else m for m in cell.metrics]
     reference = _optimum(_problem_key(cell)) if any(m in NEEDS_OPTIMUM for m in wanted) else None
     with warnings.catch_warnings():
@@ -86,16 +81,15 @@ def run(cell: Cell) -> tuple[RunResult, dict[str, str]]:
         result = simulate(
             problem,
             graph,
+            method,
             privacy=privacy,
             seed=cell.seed,
             metrics=wanted,
-            record_every=cell.every or settings["rounds"],
+            record_every=cell.every or method.rounds,
             reference=reference,
             test=test if TEST in wanted else None,
             progress=False,
-            mixing=mixing_from_plain(cell.mixing),
             solver_tolerance=cell.solver_tolerance,
-            **settings,
         )
     return result, told
 

@@ -345,7 +345,7 @@ def _nonsmooth(size: Size) -> list[Cell]:
                 },
                 "metrics": ("objective",),
                 "labels": {"example": words},
-                "output": "average",
+                "settings": {"output": "average"},
             }
             made += [
                 Cell(

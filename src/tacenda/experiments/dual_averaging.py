@@ -80,7 +80,7 @@ def _shape(size: Size, spectrum: float = STEEP) -> dict[str, Any]:
         "nodes": NODES,
         "graph": f"ring:{NODES}",
         "problem": {"loss": "hinge", "strength": STRENGTH},
-        "mixing": "uniform",
+        "settings": {"mixing": "uniform"},
         "metrics": ("suboptimality", TEST),
     }
 
@@ -398,7 +398,7 @@ def _sparsity(size: Size) -> list[Cell]:
                     },
                     "metrics": ("zeros", "suboptimality", TEST),
                     "seed": s,
-                    "output": output,
+                    "settings": {"mixing": "uniform", "output": output},
                     "labels": {"level": strength},
                 }
                 one: dict[str, Any] = {"algorithm": {"name": "dpdda", **ONE}, "rounds": rounds}
@@ -484,10 +484,11 @@ def _varying(size: Size) -> list[Cell]:
     made = []
     for share in SHARES[:: size.pick(2, 1, 1)]:
         for s in size.seed_list(1, 2, 3):
+            edges = "metropolis" if share == 1 else {"edges": "random", "active": share}
             same: dict[str, Any] = {
                 **_shape(size),
                 "data": data,
-                "mixing": "metropolis" if share == 1 else {"edges": "random", "active": share},
+                "settings": {"mixing": edges},
                 "metrics": ("suboptimality", "consensus"),
                 "seed": s,
                 "labels": {"level": share},

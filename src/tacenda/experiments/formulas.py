@@ -17,6 +17,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime.spec import RunSpec
+from tacenda.terms.method import Method
 
 NODES, RECORDS, FEATURES, DELTA = 100, 452, 104, 1e-5  # Huang and Gong (2020), section 5
 
@@ -134,7 +135,8 @@ def charged_rounds(rounds: int) -> int:
     topology = Topology.of(parse("complete:5"))
     constants = Constants.declared(loss="logistic", strength=0.01, loss_scale=1750.0)
     facts = Facts(np.full(5, 9044.0), 105, constants)
-    spec = RunSpec(RADMM(1.0, 0.2), topology, facts, rounds, Privacy.from_paper(epsilon=8.0))
+    method = Method(RADMM(1.0, 0.2), rounds)
+    spec = RunSpec(method, topology, facts, Privacy.from_paper(epsilon=8.0))
     found = spec.checked().calibration
     assert found is not None
     return sum(count for _, count in found.reserved.events(0))

@@ -19,6 +19,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime.spec import RunSpec
+from tacenda.terms.method import Method
 from tacenda.theory import published_multiplier, published_noise_std
 
 
@@ -112,7 +113,7 @@ def _run(
     )
     facts = Facts(np.full(topology.n, float(sizes)), features, constants)
     found = (
-        RunSpec(algorithm, topology, facts, rounds, Privacy.from_paper(**shape["paper"]))
+        RunSpec(Method(algorithm, rounds), topology, facts, Privacy.from_paper(**shape["paper"]))
         .checked()
         .calibration
     )

@@ -17,6 +17,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
 from tacenda.runtime.simulate import simulate
+from tacenda.terms.method import Method
 
 NODES, EPOCHS, STRENGTH, DELTA = 20, 3, 0.0005, 0.01
 
@@ -36,19 +37,19 @@ def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
     )
     clock("bound rows, build the problem")
     privacy = Privacy(epsilon, DELTA)
-    settings = _settings(problem, batch, privacy)
+    method = _method(problem, batch, privacy)
     clock("plan")
     profile = _Profile()
     with profile:
         result = simulate(
             problem,
             ring(NODES),
+            method,
             privacy=privacy,
             seed=0,
             record_every=0,
             progress="auto",
             mixing="uniform",
-            **settings,
         )
     clock("run, calibration included")
     size = data.X.nbytes
@@ -62,8 +63,8 @@ def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
         "records": rows,
         "features": data.X.shape[1],
         "data, GB": round(size / 1e9, 3),
-        "algorithm": str(settings["algorithm"]),
-        "rounds": settings["rounds"],
+        "algorithm": str(method.algorithm),
+        "rounds": method.rounds,
         "epsilon, delta": f"{result.privacy.epsilon:.4f}, {DELTA:g}",
         "accuracy (training)": round(right, 4),
         **{f"seconds: {k}": round(v, 2) for k, v in clock.seconds.items()},
@@ -74,23 +75,21 @@ def measure(rows: int, batch: str, epsilon: float) -> dict[str, Any]:
     }
 
 
-def _settings(problem: Problem, batch: str, privacy: Privacy) -> dict[str, Any]:
+def _method(problem: Problem, batch: str, privacy: Privacy) -> Method:
     if batch == "plan":
         from tacenda.planning import plan_facts
 
-        return dict(
-            plan_facts(
-                Facts.of(problem),
-                Topology.of(ring(NODES)),
-                privacy.epsilon,
-                privacy.delta,
-                rounds=EPOCHS,
-            ).settings
-        )
+        return plan_facts(
+            Facts.of(problem),
+            Topology.of(ring(NODES)),
+            privacy.epsilon,
+            privacy.delta,
+            rounds=EPOCHS,
+        ).method
     if not batch.isdigit() or int(batch) < 1:
         raise InputError(f"batch must be 'plan' or a whole number of at least 1, not {batch!r}.")
     rounds = EPOCHS * int(problem.sizes.min()) // int(batch)
-    return {"algorithm": DPDDA(batch_size=int(batch)), "rounds": max(1, rounds)}
+    return Method(DPDDA(batch_size=int(batch)), max(1, rounds))
 
 
 class _Clock:

@@ -62,7 +62,7 @@ def _cells(size: Size) -> list[Cell]:
         "data": data,
         "problem": {"strength": 1e-4},
         "metrics": ("node_objective", "node_accuracy"),
-        "finish_mixing": 20,
+        "settings": {"finish_mixing": 20},
     }
     shared: dict[str, Any] = {
         "name": "gossipgd",

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tacenda import checks
+from tacenda.terms.method import SETTINGS
 
 if TYPE_CHECKING:
     from tacenda.experiments.rows import Rows
@@ -71,9 +72,7 @@ class Cell:
     labels: dict[str, Any] = field(default_factory=dict)
     metrics: Sequence[str] = ("objective",)
     every: int = 0  # 0: after the last round only
-    output: str | None = None
-    finish_mixing: int = 0
-    mixing: str | dict[str, Any] = "metropolis"  # a table: edges that vary (graph.varying)
+    settings: dict[str, Any] = field(default_factory=dict)  # of the method, as plain values
     solver_tolerance: float = 1e-8
 
     def key(self) -> str:
@@ -87,7 +86,8 @@ class Cell:
         return self._digest(*_NAMES, "seed")
 
     def _digest(self, *without: str) -> str:
-        plain = {k: v for k, v in asdict(self).items() if k not in without}
+        plain = {k: v for k, v in asdict(self).items() if k not in (*without, "settings")}
+        plain |= {s.name: s.default for s in SETTINGS if s.name != "rounds"} | self.settings
         text = json.dumps({**plain, "format": CELL_FORMAT}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 

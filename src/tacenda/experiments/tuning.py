@@ -29,6 +29,8 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.simulate import ConvergenceWarning, simulate
 from tacenda.schedules import Geometric, to_plain
+from tacenda.terms.method import Method
+from tacenda.terms.setting import given
 
 TRIALS, SEED, DIFFICULTY = 8, 7, 0.3
 # part of every tuned cell: raise it when the candidates change, so that stored runs of older ones
@@ -230,16 +232,16 @@ def _best(
 
 
 def _score(problem: Problem, graph: str, candidate: Settings, privacy: Privacy | None) -> float:
-    settings = {**candidate, "algorithm": registry.from_plain(candidate["algorithm"])}
+    method = Method(registry.from_plain(candidate["algorithm"]), **given(Method, candidate))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = simulate(
             problem,
             parse(graph),
+            method,
             privacy=privacy,
             seed=SEED,
             record_every=0,
             progress=False,
-            **settings,
         )
     return float(problem.objective(result.model))

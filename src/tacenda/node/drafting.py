@@ -23,7 +23,8 @@ from tacenda.node.identity.contract import Contract, Member
 from tacenda.node.identity.contract_files import named_edges
 from tacenda.node.member_records import require_public_rule
 from tacenda.node.run_plan import RunPlan, facts_of, make_plan, topology_of
-from tacenda.runtime.closing import EXACT
+from tacenda.terms.closing import EXACT
+from tacenda.terms.method import SETTINGS
 
 if TYPE_CHECKING:
     from tacenda.data.schema import Schema
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 USUAL_SHARE = 0.2  # of every member's records, held out for the evaluation
 DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
-PLANNED = ("rounds", "output", "finish_mixing", "prepare")
+PLANNED = (*(s.name for s in SETTINGS if s.planned), "prepare")
 NOT_IN_CONTRACT = ("authority", "invitation")  # of a card
 
 
@@ -288,11 +289,7 @@ def choice_terms(chosen: Plan) -> dict[str, Any]:
     """What the planner decided, as terms: algorithm, rounds, output, closing mixings, prepare."""
     from tacenda.algorithms.whitening import Whitened
 
-    found: dict[str, Any] = {
-        "rounds": chosen.rounds,
-        "output": chosen.output,
-        "finish_mixing": chosen.finish_mixing,
-    }
+    found = {k: v for k, v in chosen.method.to_plain().items() if k in PLANNED}
     algorithm = chosen.algorithm
     if isinstance(algorithm, Whitened):
         found["prepare"] = _set_values(algorithm.whitening.to_plain())

@@ -14,6 +14,7 @@ from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.node.identity.contract import Contract
 from tacenda.node.run_plan import RunPlan, loss_of, make_plan
+from tacenda.terms.method import SETTINGS
 
 if TYPE_CHECKING:
     from tacenda.problem.counts import Counts
@@ -27,9 +28,7 @@ _OF_TRAINING = (
     "follows",
     "left",
     "prepare",
-    "output",
-    "mixing",
-    "finish_mixing",
+    *(s.name for s in SETTINGS if s.name != "rounds"),
 )
 
 

@@ -116,7 +116,7 @@ class Peer:
             me,
             transport,
             plan.spec.row_type,
-            plan.spec.mixing,
+            plan.spec.method.mixing,
             plan.spec.facts.constants.radius,
         )
         scale = plan.calibration.plan.rows(np.array([self._me]))
@@ -168,7 +168,7 @@ class Peer:
         round = self.round + 1
         if round <= self._plan.contract.rounds:
             self._host.step(round)
-        elif isinstance(self._plan.spec.finish_mixing, str):
+        elif isinstance(self._plan.spec.method.finish_mixing, str):
             self._mixed = self.network.average(self._output(), (round, 0))
         else:
             self._mixed = self.network.mix(self._output(), (round, 0), closing=True)
@@ -380,7 +380,7 @@ class Peer:
 
     def _noise_std(self) -> Array | None:
         spec = self._plan.spec
-        if spec.output != spec.algorithm.default_output:
+        if spec.method.output != spec.algorithm.default_output:
             return None
         return spec.algorithm.noise_std(self._host.state, spec.facts, spec.rounds)
 

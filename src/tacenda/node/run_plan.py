@@ -16,7 +16,6 @@ from tacenda.algorithms.whitening import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
-from tacenda.graph.varying import mixing_from_plain
 from tacenda.node.identity.contract import Contract
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, merged
 from tacenda.privacy.lasting.units import Unit
@@ -33,6 +32,7 @@ from tacenda.problem.facts import Facts
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.budget import Calibration, Notebook, blank_host, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
+from tacenda.terms.method import Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +108,9 @@ def make_plan(contract: Contract) -> RunPlan:
         adjacency=terms.adjacency,
         coalition=terms.coalition,
     )
-    spec = RunSpec(
-        algorithm,
-        topology,
-        facts,
-        contract.rounds,
-        privacy,
-        contract.output,
-        contract.finish_mixing,
-        _mixing(contract),
-        losses=contract.absence.reserved_losses,
-    ).checked()
+    method = Method(algorithm, **contract.fixed_settings())
+    losses = contract.absence.reserved_losses
+    spec = RunSpec(method, topology, facts, privacy, losses=losses).checked()
     rehearsal = contract.rehearsal_seed is not None
     lattice = _fits_lattice(spec) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
@@ -201,11 +193,6 @@ def facts_of(contract: Contract) -> Facts:
     )
 
 
-def _mixing(contract: Contract) -> Any:
-    given = contract.mixing
-    return given if isinstance(given, str) else mixing_from_plain(given.model_dump())
-
-
 class _Watch(BlankQueries):
     """Blank records that notice questions without an integer answer, also when they are mapped."""
 
@@ -247,7 +234,7 @@ class _Watch(BlankQueries):
 def _fits_lattice(spec: RunSpec) -> bool:
     """Whether two rounds ask for nothing but whole-numbered values, with Gaussian noise or under
     masks."""
-    everybody, two = np.arange(spec.topology.n), replace(spec, rounds=2)
+    everybody, two = np.arange(spec.topology.n), spec.changed(rounds=2)
     watch, notebook = _Watch(spec.facts), Notebook(spec.facts.dim, two.weights)
     host = blank_host(two, everybody, notebook, queries=watch)
     host.step(1)
@@ -301,8 +288,7 @@ def smaller_run(plan: RunPlan, topology: Topology) -> RunSpec:
     there = np.array([plan.contract.position(str(label)) for label in topology.labels])
     spec = plan.spec
     return replace(
-        spec,
-        algorithm=spec.algorithm.at_nodes(there),
+        spec.changed(algorithm=spec.algorithm.at_nodes(there)),
         topology=topology,
         facts=spec.facts.rows(there),
         privacy=None if spec.privacy is None else spec.privacy.at_nodes(there),

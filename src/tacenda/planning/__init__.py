@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacenda.planning.outcome import Forecast, Plan
     from tacenda.planning.planner import plan, plan_facts
     from tacenda.planning.predict import Prediction
-    from tacenda.planning.settings import Settings
     from tacenda.planning.trust import Adversary
     from tacenda.planning.what_if import Change
 
@@ -29,7 +28,6 @@ _HOMES = {
     "plan_facts": "planner",
     "plan_named": "named",
     "records_needed": "needed",
-    "Settings": "settings",
     "without_privacy": "no_privacy",
 }
 
@@ -40,7 +38,6 @@ __all__ = [
     "Needed",
     "Plan",
     "Prediction",
-    "Settings",
     "plan",
     "plan_facts",
     "plan_named",

@@ -32,6 +32,7 @@ from tacenda.planning.outcome import Forecast
 from tacenda.privacy.adjacency import records_changed
 from tacenda.problem.constants import Constants
 from tacenda.problem.custom_regulariser import CustomRegulariser
+from tacenda.terms.method import Method
 
 ROUNDS = (20, 40, 80, 160)
 FEWER = 0.75  # of the forecast risk: twice the rounds must bring it below
@@ -79,7 +80,9 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
     inner: Algorithm = TreeGD(
         step_size=case.longer, noise="independent" if coalition is None else "masked"
     )
-    return [Candidate(Whitened(inner, Whitening(share=SHARE)), rounds, 0, forecast, coalition)]
+    algorithm = Whitened(inner, Whitening(share=SHARE))
+    method = Method(algorithm, rounds, algorithm.default_output)
+    return [Candidate(method, forecast, coalition)]
 
 
 def _can_be_mapped(k: Constants) -> bool:

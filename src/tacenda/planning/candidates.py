@@ -19,7 +19,8 @@ from tacenda.planning.mixing import Mixing, least_leverage, least_ratio, shared_
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import Finish, closing_for
+from tacenda.terms.closing import Finish, closing_for
+from tacenda.terms.method import Method
 
 FEWEST_ROUNDS, MOST_ROUNDS = 20, 500
 MOST_MIXINGS = 100  # closing; a graph that asks for more is averaged exactly, over a tree of it
@@ -88,9 +89,7 @@ class Case:
 class Candidate:
     """A way to run; coalition is None for independent noise."""
 
-    algorithm: Algorithm
-    rounds: int
-    finish_mixing: Finish
+    method: Method
     forecast: Forecast
     coalition: int | None = None
 
@@ -112,12 +111,8 @@ def independent(case: Case) -> Candidate:
     algorithm: Algorithm = (
         DPDDA(weights="constant", offset=offset) if k.strong_convexity > 0 else DDA(offset=offset)
     )
-    return Candidate(
-        algorithm,
-        rounds,
-        case.closing(tau / rounds, max(spread, score * tau / math.sqrt(rounds))),
-        forecast,
-    )
+    finish = case.closing(tau / rounds, max(spread, score * tau / math.sqrt(rounds)))
+    return Candidate(Method(algorithm, rounds, "last", finish), forecast)
 
 
 def shared(case: Case, coalition: int) -> list[Candidate]:
@@ -146,7 +141,8 @@ def shared(case: Case, coalition: int) -> list[Candidate]:
     algorithm = GossipGD(
         step_size=tau / rounds, mixings=mixings, noise="correlated", correlation=ratio
     )
-    return [Candidate(algorithm, rounds, case.closing(tau / rounds, spread), forecast, coalition)]
+    finish = case.closing(tau / rounds, spread)
+    return [Candidate(Method(algorithm, rounds, "last", finish), forecast, coalition)]
 
 
 def _hopeless(case: Case, coalition: int) -> bool:

@@ -33,10 +33,10 @@ from tacenda.planning.after_release import WORTH, masked_noise
 from tacenda.planning.candidates import FEWEST_ROUNDS, STEP, Case, independent, shared
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import case_of, plan_facts
-from tacenda.planning.settings import Settings
 from tacenda.privacy.secrets.mechanisms import CURVATURE_SHARE
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import closing_for
+from tacenda.terms.closing import closing_for
+from tacenda.terms.method import Method
 from tacenda.words import counted
 
 FEW = 3  # rounds of a method with l2-Laplace noise inside its objective
@@ -61,7 +61,7 @@ def plan_named(
     prepare: Any = None,
     given: dict[str, Any] | None = None,
     public: Any = None,
-) -> Settings:
+) -> Method:
     """The method of that name with the settings that its forecast asks for.
 
     Reads no private data. A method of which nothing is known here, such as a plugin, and one that
@@ -93,7 +93,7 @@ def plan_named(
 
     Returns
     -------
-    Settings
+    Method
         Algorithm, rounds, output rule and closing mixings, with reasons.
 
     Examples
@@ -113,19 +113,19 @@ def plan_named(
         return _as_it_is(whole, topology, rounds)
     kept = [f"{key} = {value} as it was given." for key, value in own.items()]
 
-    def at(longer: float) -> Settings:
+    def at(longer: float) -> Method:
         case = case_of(seen, topology, epsilon, delta, rounds=rounds, longer=longer)
         if isinstance(whole, Whitened):
             left = 1.0 - whole.whitening.share
             case = dataclasses.replace(case, node_noise=case.node_noise / math.sqrt(left))
         values, turns, output, reasons = way(plain, case, own, coalition, epsilon)
         algorithm = prepared(by_name(name, **{**values, **own}), prepare)
-        return Settings(
+        return Method(
             algorithm,
             turns,
             output or algorithm.default_output,
             0 if algorithm.agrees else closing_for(topology),
-            (*reasons, *kept, *_closing(algorithm, topology)),
+            reasons=(*reasons, *kept, *_closing(algorithm, topology)),
         )
 
     if public is None:
@@ -134,21 +134,14 @@ def plan_named(
     return _tuned(at, shell, public)
 
 
-def _tuned(at: Callable[[float], Settings], shell: Plan, public: Any) -> Settings:
+def _tuned(at: Callable[[float], Method], shell: Plan, public: Any) -> Method:
     """The settings whose total step predicts best on a public sample; shell: any plan for the same
     facts, in which they are tried."""
     from tacenda.planning.predict import predict
     from tacenda.planning.tune import best_length
 
     def risk(longer: float) -> float:
-        found: Any = at(longer)
-        trial = dataclasses.replace(
-            shell,
-            algorithm=found.algorithm,
-            rounds=found.rounds,
-            output=found.output,
-            finish_mixing=found.finish_mixing,
-        )
+        trial = dataclasses.replace(shell, method=at(longer))
         return predict(trial, public, TRIALS, 0).excess_risk.mean
 
     longer = best_length(risk)
@@ -161,7 +154,7 @@ def _tuned(at: Callable[[float], Settings], shell: Plan, public: Any) -> Setting
     return dataclasses.replace(found, reasons=(*found.reasons, said))
 
 
-def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> Settings:
+def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> Method:
     said = (
         "What follows the released second moment (scale, clip, step) is decided after its release."
         if isinstance(algorithm, Whitened) and algorithm.algorithm.follows
@@ -173,9 +166,8 @@ def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> S
     if isinstance(algorithm, Whitened) and algorithm.algorithm.follows and rounds is None:
         turns = FEWEST_ROUNDS
     finish = 0 if algorithm.agrees else closing_for(topology)
-    return Settings(
-        algorithm, turns, algorithm.default_output, finish, (said, *_closing(algorithm, topology))
-    )
+    reasons = (said, *_closing(algorithm, topology))
+    return Method(algorithm, turns, algorithm.default_output, finish, reasons=reasons)
 
 
 def _closing(algorithm: Algorithm, topology: Topology) -> list[str]:
@@ -219,13 +211,17 @@ def _dual_averaging(
     algorithm: Any, case: Case, given: dict[str, Any], coalition: int | None, epsilon: Any
 ) -> Way:
     found = independent(case)
-    offset, noise = found.rounds / found.forecast.step, found.forecast.average_noise_std
-    tau = found.forecast.step
+    rounds, tau, noise = (
+        found.method.rounds,
+        found.forecast.step,
+        found.forecast.average_noise_std,
+    )
+    offset = rounds / tau
     how = f"offset {offset:.4g} = rounds / total step, constant weights"
     values: dict[str, Any] = {"offset": offset}
     if algorithm.name == "dpdda":
         values["weights"] = "constant"
-    return values, found.rounds, "last", _said(tau, found.rounds, noise, how)
+    return values, rounds, "last", _said(tau, rounds, noise, how)
 
 
 def _gossip(
@@ -233,11 +229,11 @@ def _gossip(
 ) -> Way:
     shares = given.get("noise", "correlated") == "correlated" and coalition is not None
     for candidate in shared(case, coalition) if shares and coalition is not None else []:
-        plain, tau = candidate.algorithm.to_plain(), candidate.forecast.step
+        plain, tau = candidate.method.algorithm.to_plain(), candidate.forecast.step
         values = {k: plain[k] for k in ("step_size", "mixings", "noise", "correlation")}
         how = f"step {plain['step_size']:.4g}, {counted(plain['mixings'], 'mixing')} a round"
-        said = _said(tau, candidate.rounds, candidate.forecast.average_noise_std, how)
-        return values, candidate.rounds, "average", said
+        said = _said(tau, candidate.method.rounds, candidate.forecast.average_noise_std, how)
+        return values, candidate.method.rounds, "average", said
     noise = _noise(case)
     tau, rounds = _total(case, noise, shrinking=False)
     values = {"step_size": tau / rounds, "noise": given.get("noise", "independent")}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tacenda import checks
 from tacenda.algorithms.optimum import MOST_FEATURES, Optimum
-from tacenda.planning.settings import Settings
 from tacenda.problem.facts import Facts
+from tacenda.terms.method import Method
 
 
-def without_privacy(facts: Facts, rounds: int | None = None) -> Settings:
+def without_privacy(facts: Facts, rounds: int | None = None) -> Method:
     """Settings of a run with privacy=None that ends at the optimum, from public facts.
 
     The run ends by itself, mostly after 2 to 100 rounds, when the gradient has fallen to 1e-8
@@ -24,8 +24,8 @@ def without_privacy(facts: Facts, rounds: int | None = None) -> Settings:
 
     Returns
     -------
-    Settings
-        For `tc.simulate(problem, graph, privacy=None, **found.settings)`.
+    Method
+        For `tc.simulate(problem, graph, method)`.
 
     Examples
     --------
@@ -59,4 +59,4 @@ def without_privacy(facts: Facts, rounds: int | None = None) -> Settings:
             f"after {most} rounds at most; the table says how far the objective is from its least "
             "value."
         )
-    return Settings(algorithm, most, "last", 0, tuple(reasons))
+    return Method(algorithm, most, "last", reasons=tuple(reasons))

@@ -16,7 +16,8 @@ from tacenda.graph.tree import spanning_tree
 from tacenda.planning.forecast import typical
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.problem.facts import Facts
-from tacenda.runtime.closing import Finish
+from tacenda.terms.closing import Finish
+from tacenda.terms.method import Method
 from tacenda.words import counted
 
 if TYPE_CHECKING:
@@ -78,18 +79,12 @@ class Forecast:
 class Plan:
     """Settings of one run, chosen from public facts alone.
 
-    `tc.simulate(problem, graph, privacy=..., **plan.settings)` carries it out.
+    `tc.simulate(problem, graph, plan.method, privacy=...)` carries it out.
 
     Attributes
     ----------
-    algorithm : Algorithm
-        The algorithm with its settings.
-    rounds : int
-        Number of rounds.
-    output : str
-        "average" or "last".
-    finish_mixing : int or str
-        Closing mixings, or "exact".
+    method : Method
+        The algorithm with its rounds and all other settings.
     facts : Facts
         Public facts of the problem.
     topology : Topology
@@ -118,14 +113,11 @@ class Plan:
     --------
     >>> import tacenda as tc
     >>> chosen = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
-    >>> sorted(chosen.settings)
-    ['algorithm', 'finish_mixing', 'output', 'rounds']
+    >>> chosen.method.output
+    'average'
     """
 
-    algorithm: Algorithm
-    rounds: int
-    output: str
-    finish_mixing: Finish
+    method: Method
     facts: Facts
     topology: Topology
     forecast: Forecast
@@ -143,14 +135,14 @@ class Plan:
     public_records: int | None = None  # of the sample, declared public, on which the step was tuned
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Keyword arguments of `simulate` that the plan decides."""
-        return {
-            "algorithm": self.algorithm,
-            "rounds": self.rounds,
-            "output": self.output,
-            "finish_mixing": self.finish_mixing,
-        }
+    def algorithm(self) -> Algorithm:
+        """The method's algorithm."""
+        return self.method.algorithm
+
+    @property
+    def rounds(self) -> int:
+        """The method's number of rounds."""
+        return self.method.rounds
 
     @property
     def sums(self) -> int:
@@ -172,7 +164,7 @@ class Plan:
         if self.sums:
             return 2 * (self.facts.n - 1) * self.sums
         mixings = self.rounds * self.algorithm.exchanges_per_round
-        edges, closing = len(self.topology.edges), self.finish_mixing
+        edges, closing = len(self.topology.edges), self.method.finish_mixing
         last = 2 * (self.facts.n - 1) if isinstance(closing, str) else 2 * edges * closing
         return 2 * edges * mixings + last
 
@@ -198,7 +190,7 @@ class Plan:
         """
         if self.sums:
             return 2 * spanning_tree(self.topology).depth * self.sums
-        closing = self.finish_mixing
+        closing = self.method.finish_mixing
         if isinstance(closing, str):
             closing = 2 * spanning_tree(self.topology).depth
         return self.rounds * self.algorithm.exchanges_per_round + closing
@@ -397,13 +389,13 @@ class Plan:
             + (
                 "each with an exact average over a tree of the network"
                 if self.sums
-                else f"then {_closing(self.finish_mixing)} at no cost of privacy"
+                else f"then {_closing(self.method.finish_mixing)} at no cost of privacy"
             ),
             "  output          "
             + (
                 "average of the last half of the models"
-                if self.output == "average"
-                else f"{self.output} iterate"
+                if self.method.output == "average"
+                else f"{self.method.output} iterate"
             ),
             f"  communication   {counted(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB",
             f"  time            about {_duration(self.seconds())}, "
@@ -430,10 +422,7 @@ class Plan:
             Numbers, strings, lists and dictionaries only.
         """
         return {
-            "algorithm": self.algorithm.to_plain(),
-            "rounds": self.rounds,
-            "output": self.output,
-            "finish_mixing": self.finish_mixing,
+            **self.method.to_plain(),
             "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
             "delta": self.delta,
             "adjacency": self.facts.adjacency,
@@ -451,8 +440,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.output!r}, "
-            f"finish_mixing={self.finish_mixing!r}, "
+            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.method.output!r}, "
+            f"finish_mixing={self.method.finish_mixing!r}, "
             f"excess_risk~{self.forecast.excess_risk:.3g})"
         )
 

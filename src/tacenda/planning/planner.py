@@ -234,10 +234,7 @@ def plan_facts(
     levels = np.asarray(epsilon, float)
     plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(
-        best.algorithm,
-        best.rounds,
-        best.algorithm.default_output if best.algorithm.agrees else "last",
-        best.finish_mixing,
+        best.method,
         facts,
         topology,
         best.forecast,
@@ -261,7 +258,7 @@ def _beats(found: Sequence[Candidate], risk: float) -> bool:
     """True if a forecast is less than those found. The first one, if it looks at a release before
     it decides, loses only to a forecast below `CLEARLY` of its own, and never where its own is
     `NEGLIGIBLE`: forecasts for an assumed shape are not exact enough to tell less."""
-    if isinstance(found[0].algorithm, Whitened):
+    if isinstance(found[0].method.algorithm, Whitened):
         own = found[0].forecast.excess_risk
         if own <= NEGLIGIBLE or risk >= CLEARLY * own:
             return False

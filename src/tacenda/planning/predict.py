@@ -179,11 +179,11 @@ def _trial(
         result = simulate(
             problem,
             plan.topology,
+            plan.method,
             privacy=_privacy(plan, shrink),
             seed=seed,
             record_every=0,
             progress=False,
-            **plan.settings,
         )
     models = result.models.reshape(plan.topology.n, -1)
     optimum = problem.solve(3e-5)

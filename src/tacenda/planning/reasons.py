@@ -206,15 +206,16 @@ def reasons(p: Plan) -> list[str]:
             f"{counted(p.rounds, 'round')}, so that no step overshoots and one node's scores "
             f"stay within {f.node_spread:.2g} of the average's."
         )
-    if isinstance(p.finish_mixing, str):
+    if isinstance(p.method.finish_mixing, str):
         found.append(
             "One exact average of the nodes' models at the end, over a spanning tree: mixing would "
             f"take long here (the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
         )
-    elif p.finish_mixing:
+    elif p.method.finish_mixing:
         found.append(
-            f"{counted(p.finish_mixing, 'closing mixing')} "
-            f"{noun(p.finish_mixing, 'brings', 'bring')} every node to nearly the average model "
+            f"{counted(p.method.finish_mixing, 'closing mixing')} "
+            f"{noun(p.method.finish_mixing, 'brings', 'bring')} every node to nearly the average "
+            "model "
             f"(the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
         )
     if k.strong_convexity == 0 and p.coalition is None:

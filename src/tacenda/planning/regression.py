@@ -28,6 +28,7 @@ from tacenda.planning.after_release import WORTH
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
 from tacenda.problem.facts import Facts
+from tacenda.terms.method import Method
 
 STEPS = (8, 15, 24, 40)  # Newton steps that are tried
 SQUARE = 1 / 6  # of a row's largest norm, squared: values that fill half of their bounds
@@ -58,7 +59,8 @@ def by_moments(case: Case, coalition: int | None) -> list[Candidate]:
         return []
     total = 2.0 * (rounds - 1) / float(case.landscape.eigenvalues.max())
     forecast = Forecast(total, total, rounds, noise, undone, noisy, case.mixing.second, 0.0)
-    return [Candidate(algorithm, rounds, 0, forecast, coalition)]
+    method = Method(algorithm, rounds, algorithm.default_output)
+    return [Candidate(method, forecast, coalition)]
 
 
 def _rounds(case: Case, algorithm: MomentRegression, noise: float) -> int:

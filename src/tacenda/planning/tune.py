@@ -49,11 +49,11 @@ def tuned(plan: Plan, public: Any, trials: int = 2, seed: int = 0) -> Plan:
 
 def _with_share(plan: Plan, share: float) -> Plan:
     """The plan with that share of the budget for its second moment; itself where it has none."""
-    method = plan.algorithm
-    if not isinstance(method, Whitened):
+    wrapped = plan.algorithm
+    if not isinstance(wrapped, Whitened):
         return plan
-    whitening = replace(method.whitening, share=share)
-    return replace(plan, algorithm=replace(method, whitening=whitening))
+    algorithm = replace(wrapped, whitening=replace(wrapped.whitening, share=share))
+    return replace(plan, method=replace(plan.method, algorithm=algorithm))
 
 
 def best_length(risk: Callable[[float], float], start: float = 1.0) -> float:

@@ -12,8 +12,8 @@ from tacenda.privacy.statement import Statement
 from tacenda.report import numbers
 from tacenda.report.account import Account
 from tacenda.report.wording import ACCOUNTANTS, meaning, relation_of
-from tacenda.runtime.closing import closing_words
 from tacenda.runtime.result import RunResult
+from tacenda.terms.closing import closing_words
 from tacenda.words import counted
 
 
@@ -161,9 +161,9 @@ def _training(s: dict[str, Any]) -> str:
         f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name"
     )
     sizes = np.asarray(s["problem"]["sizes"])
+    closing = closing_words(s.get("finish_mixing", 0))
     return (
         f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, "
-        f"output {s.get('output')}, "
-        f"{closing_words(s.get('finish_mixing', 0))}, "
+        f"output {s.get('output')}, {closing}, "
         f"on {counted(int(sizes.sum()), 'record')}."
     )

@@ -13,7 +13,8 @@ from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
 from tacenda.report.reading import Folder, Group
-from tacenda.runtime.closing import closing_words
+from tacenda.terms.method import SETTINGS
+from tacenda.terms.setting import Setting
 from tacenda.words import counted
 
 # Of the final models: what people read first, then what the methods are compared by
@@ -234,15 +235,17 @@ def _settings(group: Group) -> dict[str, str]:
     shared = {
         "algorithm": group.algorithm,
         **own,
-        "rounds": numbers.setting(s["rounds"]),
-        "output": numbers.setting(s.get("output")),
-        "at the end": closing_words(s.get("finish_mixing", 0)),
-        "mixing weights": numbers.setting(s.get("mixing")),
+        **{m.title: _said(m, s.get(m.name, m.default)) for m in SETTINGS},
         "seeds": ", ".join(str(run.seed) for run in group.runs),
     }
     if s.get("privacy"):
         shared |= {f"privacy: {k}": numbers.setting(v) for k, v in s["privacy"].items()}
     return shared
+
+
+def _said(setting: Setting, value: Any) -> str:
+    """A setting of the method in words."""
+    return numbers.setting(value) if setting.words is str else setting.words(value)
 
 
 def _value(value: Any) -> str:

@@ -295,7 +295,10 @@ def run(
     config = resolved(config, planned)
     # as a resumed run will name them
     again = simulations.chosen(config, private)
-    chosen = [replace(b, reasons=a.reasons) for a, b in zip(planned, again, strict=True)]
+    chosen = [
+        replace(b, method=replace(b.method, reasons=a.method.reasons))
+        for a, b in zip(planned, again, strict=True)
+    ]
     path = ranks.by_root(lambda: _path(config, command, planned), "naming the run folder")
     config = config.model_copy(update={"run": config.run.model_copy(update={"folder": str(path)})})
     _check_first(config, private, chosen)
@@ -327,7 +330,9 @@ def run(
         small = _small_nodes(private, config.privacy.adjacency)
     if not ranks.root:
         return None
-    reasons = {choice.label: list(choice.reasons) for choice in chosen if choice.reasons}
+    reasons = {
+        choice.label: list(choice.method.reasons) for choice in chosen if choice.method.reasons
+    }
     manifest = {
         "command": f"tacenda {command}",
         "versions": versions(),
@@ -393,8 +398,8 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
     facts = private.held.facts(config.privacy.adjacency, config.run.solver_tolerance)
     topology = Topology.of(private.graph)
     for choice in chosen:
-        budget = check_privacy(privacy_of(config.privacy), choice.algorithm)
-        choice.algorithm.check(facts, topology, choice.rounds, budget is not None)
+        budget = check_privacy(privacy_of(config.privacy), choice.method.algorithm)
+        choice.method.algorithm.check(facts, topology, choice.method.rounds, budget is not None)
     budget = privacy_of(config.privacy)
     for sentence in [] if budget is None else noise_advice(facts, budget):
         warnings.warn(sentence, WeakPrivacyWarning, stacklevel=2)

@@ -183,11 +183,11 @@ def _fitted(problem: Problem, epsilon: float, config: RunConfig) -> Any:
         result = simulate(
             problem,
             alone,
+            plan.method,
             privacy=Privacy(epsilon, p.delta, p.adjacency),
             seed=None if config.run.fresh_noise else config.run.seeds[0],
             record_every=0,
             progress=False,
-            **plan.settings,
         )
     return np.ravel(result.model)
 

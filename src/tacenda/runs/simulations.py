@@ -18,7 +18,6 @@ from tacenda.config.sections import RunConfig
 from tacenda.engines import Call, Engine, run_calls
 from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
-from tacenda.graph.varying import mixing_from_plain
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
 from tacenda.runtime.progress import Progress
@@ -198,7 +197,7 @@ def _simulate(
 ) -> RunResult:
     settings = config.run
     every = (
-        max(1, -(-choice.rounds // _history_rows(private)))
+        max(1, -(-choice.method.rounds // _history_rows(private)))
         if settings.record_every == "auto"
         else settings.record_every
     )
@@ -210,12 +209,10 @@ def _simulate(
     return simulate(
         private.problem,
         private.graph,
-        choice.algorithm,
-        choice.rounds,
+        choice.method,
+        None,
         privacy_of(config.privacy),
         None if settings.fresh_noise else seed,
-        output=choice.output,
-        finish_mixing=choice.finish_mixing,
         blocks=settings.blocks,
         record_every=every,
         metrics=metrics_of(config, private),
@@ -223,7 +220,6 @@ def _simulate(
         progress=progress,
         checkpoint=checkpoint,
         resume=True,
-        mixing=mixing_from_plain(settings.mixing),
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
@@ -241,7 +237,9 @@ def _history_rows(private: PrivateRun) -> int:
 def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
     """As published, PVP holds an unreleased value between rounds, which no file may hold."""
     published = config.privacy.private and config.privacy.mode == "as-published"
-    return (choice.algorithm.published_form() if published else choice.algorithm).keeps_secret
+    return (
+        choice.method.algorithm.published_form() if published else choice.method.algorithm
+    ).keeps_secret
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
@@ -260,5 +258,7 @@ def _jobs(config: RunConfig, private: PrivateRun, choices: list[Choice], tasks: 
     if config.run.jobs != "auto":
         return max(1, min(config.run.jobs, tasks))
     cells = float(private.problem.sizes.sum()) * private.problem.dim
-    steps = sum(c.rounds * c.algorithm.steps_per_round for c in choices) * len(config.run.seeds)
+    steps = sum(c.method.rounds * c.method.algorithm.steps_per_round for c in choices) * len(
+        config.run.seeds
+    )
     return min(os.cpu_count() or 1, tasks) if cells * steps > PARALLEL_WORK else 1

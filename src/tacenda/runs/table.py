@@ -13,6 +13,7 @@ from tacenda.runtime.held import Held
 from tacenda.runtime.metrics import as_shown
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.unseen import Unseen
+from tacenda.terms.method import SETTINGS
 
 NOTE = (
     "the measures in the table are diagnostics of a simulation: "
@@ -142,7 +143,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
         found = as_shown(found, worst.adjacency)
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
-    found.update(rounds=first.rounds, finish_mixing=first.settings["finish_mixing"])
+    found.update({s.name: first.settings[s.name] for s in SETTINGS})
     found.update(
         bytes=first.bytes,
         messages=first.messages,

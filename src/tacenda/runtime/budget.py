@@ -143,7 +143,7 @@ def blank_host(
     asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
     start = np.zeros((len(positions), width), spec.row_type)
     return Host(
-        replace(spec, output="last"), positions, asked, gate, neighbours or Silence(), plan, start
+        spec.changed(output="last"), positions, asked, gate, neighbours or Silence(), plan, start
     )
 
 

@@ -45,7 +45,7 @@ class Host:
         self._algorithm = spec.algorithm.at_nodes(positions)
         self.block = self._block(gate, neighbours, plan)
         self.state = self._algorithm.init(self.block, start)
-        self._sum = np.zeros(start.shape, start.dtype) if spec.output == "average" else None
+        self._sum = np.zeros(start.shape, start.dtype) if spec.method.output == "average" else None
         self._weight = 0.0
 
     def replay(self, turn: int, gate: Gate, neighbours: Neighbours) -> None:

@@ -18,12 +18,12 @@ from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
 from tacenda.problem.lattice import LatticeQueries
 from tacenda.problem.queries import Queries
-from tacenda.runtime.closing import Finish
 from tacenda.runtime.held import Held
 from tacenda.runtime.host import Host, is_common
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag, Transport
+from tacenda.terms.closing import Finish
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
@@ -69,7 +69,7 @@ class LocalHosts:
                 k,
                 transport,
                 spec.row_type,
-                spec.mixing,
+                spec.method.mixing,
                 spec.facts.constants.radius,
             )
             found = spec.calibration
@@ -160,7 +160,7 @@ class LocalHosts:
     def noise_std(self, rounds: int) -> Array | None:
         """(d,) what the noise gives each coordinate of the output, where the algorithm knows it."""
         spec = self._spec
-        if spec.output != spec.algorithm.default_output:
+        if spec.method.output != spec.algorithm.default_output:
             return None
         return spec.algorithm.noise_std(self._hosts[0].state, spec.facts, rounds)
 

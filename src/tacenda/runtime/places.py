@@ -12,9 +12,9 @@ from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.problem.queries import BlankQueries
 from tacenda.runtime.budget import Silence, blank_host
-from tacenda.runtime.closing import closing_calls, closing_rounds
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
+from tacenda.terms.closing import closing_calls, closing_rounds
 
 
 class Form(NamedTuple):
@@ -124,9 +124,9 @@ def places_of(spec: RunSpec) -> Places:
             after, host.state = host.state, spec.algorithm.restart(before, host.block)
             host.step(turn)
             host.state = after
-    for turn in range(1, closing_rounds(spec.finish_mixing) + 1):
-        for call in range(closing_calls(spec.finish_mixing)):
+    for turn in range(1, closing_rounds(spec.method.finish_mixing) + 1):
+        for call in range(closing_calls(spec.method.finish_mixing)):
             listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
-    if isinstance(spec.finish_mixing, str):
+    if isinstance(spec.method.finish_mixing, str):
         listener.from_root.add((spec.rounds + 1, 1))
     return Places(listener.forms, frozenset(listener.from_root - listener.from_all))

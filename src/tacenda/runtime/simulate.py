@@ -15,7 +15,6 @@ from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.algorithms.whitening import prepared
 from tacenda.content import content_hash, program
 from tacenda.data.partition import broken_promise
 from tacenda.errors import DeclarationWarning, InputError, WeakPrivacyWarning
@@ -25,7 +24,6 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.rows import reused_memory
 from tacenda.runtime import checkpoint as checkpoints
-from tacenda.runtime.closing import closing_rounds
 from tacenda.runtime.held import Held
 from tacenda.runtime.history import History
 from tacenda.runtime.lasting_run import LastingRun
@@ -35,8 +33,10 @@ from tacenda.runtime.metrics import Snapshot, check_metrics, measure
 from tacenda.runtime.progress import Progress
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult, with_strength
-from tacenda.runtime.spec import RunSpec, algorithm_of, start_rows
+from tacenda.runtime.spec import RunSpec, start_rows
 from tacenda.runtime.unseen import Unseen
+from tacenda.terms.closing import closing_rounds
+from tacenda.terms.method import Method
 
 
 class GraphWarning(UserWarning):
@@ -50,15 +50,15 @@ class ConvergenceWarning(UserWarning):
 def simulate(
     problem: Problem,
     graph: Any,
-    algorithm: Algorithm | str,
-    rounds: int,
+    algorithm: Method | Algorithm | str,
+    rounds: int | None = None,
     privacy: Privacy | None = None,
     seed: int | None = None,
     *,
     prepare: Any = None,
     init: Any = None,
     output: str | None = None,
-    finish_mixing: int | str = 0,
+    finish_mixing: int | str | None = None,
     blocks: Any = 1,
     record_every: int = 1,
     metrics: Sequence[str] = ("objective", "consensus"),
@@ -68,7 +68,7 @@ def simulate(
     progress: str | bool = "auto",
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    mixing: str | Varying = "metropolis",
+    mixing: str | Varying | None = None,
     solver_tolerance: float = 1e-8,
     ledger: str | Path | None = None,
     dataset: str | None = None,
@@ -85,10 +85,11 @@ def simulate(
         The records of every node, loss and regulariser.
     graph : networkx.Graph or Topology
         One node for each shard of the problem.
-    algorithm : Algorithm or str
-        An object of `tacenda.algorithms`, or a name with default settings.
-    rounds : int
-        Number of rounds, at least 1.
+    algorithm : Method, Algorithm or str
+        A `tacenda.Method`, as a plan has it; an object of `tacenda.algorithms`; or a name with
+        default hyperparameters.
+    rounds : int or None, default=None
+        Number of rounds, at least 1; a method has its own.
     privacy : Privacy or None, default=None
         The budget, or the noise; None runs without noise.
     seed : int or None, default=None
@@ -101,7 +102,7 @@ def simulate(
         A public starting model (d,), or one row per node; zeros by default.
     output : {"average", "last"} or None, default=None
         Which model a node returns; by default the algorithm's own rule.
-    finish_mixing : int or "exact", default=0
+    finish_mixing : int, "exact" or None, default=None
         Closing rounds that only mix what was released: they cost no privacy and bring all nodes
         near the average model. "exact" makes one exact average over a spanning tree, which is
         cheaper and the same at every node.
@@ -128,10 +129,10 @@ def simulate(
         A file that is kept up to date between rounds, also on Ctrl-C.
     resume : bool, default=False
         Continue from the checkpoint, bit for bit.
-    mixing : str, RandomEdges or PeriodicEdges, default="metropolis"
-        Weights of dual averaging, gossip and the closing rounds: "metropolis", "uniform" or
-        "max-degree"; or edges that vary from round to round (`tacenda.graph.RandomEdges`,
-        `PeriodicEdges`), where closing rounds use all edges.
+    mixing : str, RandomEdges, PeriodicEdges or None, default=None
+        Weights of dual averaging, gossip and the closing rounds: "metropolis" (the default),
+        "uniform" or "max-degree"; or edges that vary from round to round
+        (`tacenda.graph.RandomEdges`, `PeriodicEdges`), where closing rounds use all edges.
     solver_tolerance : float, default=1e-08
         Gradient norm at which an exact local minimiser stops; its remaining gap is charged.
     ledger : str, Path or None, default=None
@@ -190,16 +191,9 @@ def simulate(
     held, topology = Held.of(problem, graph, blocks, ranks)
     held.check_same()
     facts = held.facts(relation, checks.positive("solver_tolerance", solver_tolerance))
+    fixed = {"rounds": rounds, "output": output, "finish_mixing": finish_mixing, "mixing": mixing}
     spec = RunSpec(
-        prepared(algorithm_of(algorithm), prepare),
-        topology,
-        facts,
-        rounds,
-        privacy,
-        output,
-        finish_mixing,
-        mixing,
-        problem.dtype,
+        Method.of(algorithm, prepare, **fixed), topology, facts, privacy, problem.dtype
     ).checked()
     names = check_metrics(metrics, problem, reference, test)
     unseen = Unseen.of(test, problem, ranks)
@@ -342,7 +336,7 @@ class _Simulation:
     def result(self, measured: Callable[[Array], dict[str, Any]] | None) -> RunResult:
         if self.lasting is not None:
             self.lasting.close()
-        begin, p, finish = time.perf_counter(), self.problem, self.spec.finish_mixing
+        begin, p, finish = time.perf_counter(), self.problem, self.spec.method.finish_mixing
         closing = closing_rounds(finish)
         models, last = self.hosts.finished(self.hosts.outputs(), finish), self.hosts.last()
         self.seconds += time.perf_counter() - begin

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import by_name, private_names
+from tacenda.algorithms.registry import private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.cuts import cut_advice
 from tacenda.graph.topology import MIXINGS, Topology
-from tacenda.graph.varying import Varying, check_mixing, mixing_to_plain
 from tacenda.privacy.accounting.events import Gaussian
 from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
 from tacenda.privacy.adjacency import check_persons
@@ -38,12 +36,11 @@ from tacenda.problem.custom_loss import CustomLoss
 from tacenda.problem.custom_regulariser import CustomRegulariser
 from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.runtime.closing import Finish, checked_finish
+from tacenda.terms.method import Method
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
 
-OUTPUTS = ("average", "last")
 LARGE = 100.0  # standard deviations: no noise of a run is so large but with a chance below e^-4900
 MOST_RECORDS = 1e8  # of a node whose number of records is not public
 SYMMETRIC = "metropolis"  # weights of mixings that bring models no further apart as a whole
@@ -51,35 +48,37 @@ SYMMETRIC = "metropolis"  # weights of mixings that bring models no further apar
 
 @dataclass(frozen=True, eq=False)
 class RunSpec:
-    """One algorithm on one graph with public facts, for a number of rounds, under a budget (or
-    none).
+    """One method on one graph with public facts, under a budget (or none).
 
-    output         "average" or "last"; None: the algorithm's own rule
-    finish_mixing  closing rounds that only mix what was released, or "exact": one exact average
-    mixing         the weights of mixings: "metropolis", "uniform" or "max-degree"; or edges that
-                   vary from round to round (`graph.varying`)
     row_type       the float type of models and messages
     losses         how many times a round may be made again, because a member was lost in it; all
                    of them are paid for beforehand
     """
 
-    algorithm: Algorithm
+    method: Method
     topology: Topology
     facts: Facts
-    rounds: int
     privacy: Privacy | None = None
-    output: str | None = None
-    finish_mixing: Finish = 0
-    mixing: str | Varying = "metropolis"
     row_type: Any = np.float64
     losses: int = 0
 
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.method.algorithm
+
+    @property
+    def rounds(self) -> int:
+        return self.method.rounds
+
+    def changed(self, **settings: Any) -> RunSpec:
+        """The same run with other settings of its method."""
+        return replace(self, method=replace(self.method, **settings))
+
     def checked(self) -> RunSpec:
         """This run with its defaults filled in; an error where its parts do not go together."""
-        algorithm = algorithm_of(self.algorithm)
-        facts = self.facts
-        privacy = check_privacy(self.privacy, self.algorithm)
-        rounds = checks.whole("rounds", self.rounds, least=1)
+        facts, method = self.facts, self.method.checked(self.topology)
+        algorithm = method.algorithm
+        privacy = check_privacy(self.privacy, algorithm)
         if privacy is not None:
             person = facts.records_per_person, facts.members_per_person
             check_persons(facts.adjacency, *person, facts.exactly)
@@ -90,21 +89,17 @@ class RunSpec:
                 )
         if privacy is not None and privacy.mode == "as-published":
             algorithm = algorithm.published_form()
+            if self.method.output is None:
+                method = replace(method, output=algorithm.default_output)
         if privacy is not None and privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
-        output = (
-            algorithm.default_output
-            if self.output is None
-            else checks.one_of("output", self.output, OUTPUTS)
-        )
-        check_mixing(self.mixing, self.topology, rounds)
-        if not isinstance(self.mixing, str) and not algorithm.mixes:
+        if not isinstance(method.mixing, str) and not algorithm.mixes:
             raise UnsupportedError(
                 f"{algorithm.title} does not mix models by a matrix, so mixing must be one of "
                 f"{', '.join(map(repr, MIXINGS))}, not edges that vary; use DDA, DPDDA or GossipGD."
             )
         algorithm.node_kinds(self.topology.n)  # refuses values for another number of nodes
-        algorithm.check(facts, self.topology, rounds, privacy is not None)
+        algorithm.check(facts, self.topology, method.rounds, privacy is not None)
         if (
             privacy is not None
             and privacy.node_kinds(self.topology.n).size
@@ -117,13 +112,7 @@ class RunSpec:
         # Exact minimisers are computed in float64 whatever the records are.
         row_type = np.dtype(float if algorithm.needs.smooth_loss else self.row_type)
         return replace(
-            self,
-            algorithm=algorithm,
-            facts=facts,
-            rounds=rounds,
-            output=output,
-            row_type=row_type,
-            finish_mixing=checked_finish("finish_mixing", self.finish_mixing),
+            self, method=replace(method, algorithm=algorithm), facts=facts, row_type=row_type
         )
 
     @cached_property
@@ -180,12 +169,12 @@ class RunSpec:
     def _hidden(self, charges: Charges, start: Array | None) -> Hidden | None:
         """What these charges give away to somebody who sees only the final model, where more can be
         said than of the whole run."""
-        descent = self.algorithm.descent(self.facts, self.rounds, self.output or "last")
+        descent = self.algorithm.descent(self.facts, self.rounds, self.method.output or "last")
         gaussian = all(charge.kind is Gaussian for charge, _ in charges)
         means, n = self.algorithm.only_means, self.topology.n
         if means and not (gaussian and self._uncut(charges)):
             return None
-        if not means and self.mixing != SYMMETRIC:
+        if not means and self.method.mixing != SYMMETRIC:
             descent = None
         s = self.facts.gradient_sensitivity()
         if not gaussian or not (means or descent is not None) or not np.isfinite(s).all():
@@ -253,7 +242,7 @@ class RunSpec:
     @property
     def one_model(self) -> bool:
         """Whether all nodes end with the same model, to the bit."""
-        return self.algorithm.agrees or isinstance(self.finish_mixing, str)
+        return self.algorithm.agrees or isinstance(self.method.finish_mixing, str)
 
     def identity(self) -> dict[str, str]:
         """A hash of each part by its content, code of plugins included:
@@ -263,11 +252,9 @@ class RunSpec:
             "algorithm": self.algorithm,
             "privacy": self.privacy,
             "graph": (graph.n, graph.plain_labels(), graph.edges),
-            "mixing": mixing_to_plain(self.mixing),
             "problem": (self.to_plain()["problem"], k.loss, k.regulariser),
-            "output": self.output,
             "solver_tolerance": self.facts.tolerance,
-            "rounds": self.rounds,
+            **self.method.naming(),
         }
         return {name: content_hash(value, name) for name, value in parts.items()}
 
@@ -281,13 +268,9 @@ class RunSpec:
         edge; the sizes are the public ones."""
         k, t = self.facts.constants, self.topology
         return {
-            "algorithm": self.algorithm.to_plain(),
-            "rounds": self.rounds,
-            "output": self.output,
-            "finish_mixing": self.finish_mixing,
+            **self.method.to_plain(),
             "privacy": None if self.privacy is None else self.privacy.to_plain(),
             "graph": {"name": t.name, "n": t.n, "labels": t.plain_labels(), "edges": t.edges},
-            "mixing": mixing_to_plain(self.mixing),
             "solver_tolerance": self.facts.tolerance,
             "problem": {
                 "loss": k.loss.name,
@@ -315,16 +298,6 @@ def _options(part: Any, dim: int) -> dict[str, Any]:
     if isinstance(part, CustomRegulariser):
         return {"digest": part.digest(dim)}
     return dataclasses.asdict(part)
-
-
-def algorithm_of(algorithm: Any) -> Algorithm:
-    """An algorithm by its name or as an object."""
-    found = by_name(algorithm) if isinstance(algorithm, str) else algorithm
-    if not isinstance(found, Algorithm):
-        raise InputError(
-            f"algorithm must be a name or an object of tacenda.algorithms, not {algorithm!r}."
-        )
-    return found
 
 
 def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:

@@ -44,7 +44,7 @@ def problem(loss: str, regulariser: str = "l2", strength: float = 1e-4, **more: 
 def run(data: tc.Problem, graph: Any = None, **more: Any) -> Any:
     found = without_privacy(Facts.of(data))
     network = tc.graph.ring(6) if graph is None else graph
-    return tc.simulate(data, network, record_every=0, progress=False, **found.settings, **more)
+    return tc.simulate(data, network, found, record_every=0, progress=False, **more)
 
 
 def excess(data: tc.Problem, result: Any, tolerance: float = 1e-8) -> float:
@@ -118,12 +118,10 @@ def test_a_run_that_is_resumed_ends_with_the_same_bits(tmp_path: Any) -> None:
     def stop(turn: int, models: Any) -> bool:
         return turn == 5
 
-    settings = without_privacy(Facts.of(data)).settings
+    found = without_privacy(Facts.of(data))
     ring = tc.graph.ring(6)
-    tc.simulate(data, ring, **settings, seed=0, checkpoint=file, callback=stop, progress=False)
-    again = tc.simulate(
-        data, ring, **settings, seed=0, checkpoint=file, resume=True, progress=False
-    )
+    tc.simulate(data, ring, found, seed=0, checkpoint=file, callback=stop, progress=False)
+    again = tc.simulate(data, ring, found, seed=0, checkpoint=file, resume=True, progress=False)
     assert again.rounds == whole.rounds and (again.models == whole.models).all()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacenda as tc
-from support import TUNED, problem
+from support import TUNED, problem, run_spec
 from tacenda.algorithms.registry import by_name, code_of, from_plain
 from tacenda.algorithms.spectrum import FLOOR
 from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, prepared, times
@@ -22,7 +22,6 @@ from tacenda.problem.constants import Constants
 from tacenda.problem.facts import Facts
 from tacenda.runtime.budget import blank_host
 from tacenda.runtime.places import OpenGate, row_forms
-from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 
@@ -264,7 +263,7 @@ def test_prepared_takes_names_tables_and_objects() -> None:
 def checked(facts: Facts, algorithm: Any = None, whitening: Any = None, **more: Any) -> Any:
     wrapped = Whitened(algorithm or A.TreeGD(), whitening or Whitening())
     topology = tc.graph.Topology.of(tc.graph.ring(4))
-    return RunSpec(wrapped, topology, facts, 5, **more).checked()
+    return run_spec(wrapped, topology, facts, 5, **more).checked()
 
 
 def test_what_cannot_be_mapped_is_refused_before_any_record_is_touched() -> None:
@@ -296,7 +295,7 @@ def test_members_that_start_apart_agree_first() -> None:
         )
         assert np.array_equal(run.models, np.tile(run.models[0], (4, 1)))
     topology, facts = tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(data)
-    spec = RunSpec(A.TreeGD(), topology, facts, 2, tc.Privacy(1.0)).checked()
+    spec = run_spec(A.TreeGD(), topology, facts, 2, tc.Privacy(1.0)).checked()
     forms = row_forms(spec)
     assert {call for turn, call in forms if turn == 1} == {0, 1, 4, 5}
     assert {call for turn, call in forms if turn == 2} == {0, 1, 2, 3, 4, 5}
@@ -305,7 +304,7 @@ def test_members_that_start_apart_agree_first() -> None:
 
 def test_who_missed_the_map_cannot_go_on() -> None:
     state = Whitened(A.TreeGD())
-    spec = RunSpec(state, tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(problem(4)), 3)
+    spec = run_spec(state, tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(problem(4)), 3)
     host = blank_host(spec.checked(), np.arange(4), OpenGate(float))
     with pytest.raises(StateError, match="nobody has handed it the map"):
         host.step(2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, shards, uneven
+from support import TUNED, run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.spectrum import decide
 from tacenda.algorithms.treegd import TreeState
@@ -50,7 +50,7 @@ def played(
 ) -> tuple[RunSpec, list[Any], list[Any], Any]:
     """(the run, the state after each round, what each release gave, the newest models)."""
     data, _ = problem()
-    spec = RunSpec(wrapped, RING, Facts.of(data), rounds, privacy).checked()
+    spec = run_spec(wrapped, RING, Facts.of(data), rounds, privacy).checked()
     released: list[Any] = []
     honest = Door.release
 
@@ -261,7 +261,7 @@ def test_before_the_map_a_model_is_itself_and_after_it_the_map_of_it() -> None:
 def test_after_a_change_of_members_the_map_stays(kind: str) -> None:
     wrapped = Whitened(A.TreeGD(), Whitening(kind=kind))
     data, _ = problem()
-    spec = RunSpec(wrapped, RING, Facts.of(data), 3).checked()
+    spec = run_spec(wrapped, RING, Facts.of(data), 3).checked()
     hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(0), np.zeros((N, P)))
     host = hosts._hosts[0]
     for before in (True, False):

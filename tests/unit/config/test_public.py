@@ -86,14 +86,7 @@ def test_a_dry_run_says_what_the_run_then_costs(name: str, prepare: str) -> None
     public = public_run(config)
     said, choice, private = cost(public, public.choices[0]), public.choices[0], private_run(config)
     result = simulate(
-        private.problem,
-        private.graph,
-        choice.algorithm,
-        choice.rounds,
-        public.privacy,
-        0,
-        finish_mixing=choice.finish_mixing,
-        record_every=0,
+        private.problem, private.graph, choice.method, None, public.privacy, 0, record_every=0
     )
     assert (said.messages, said.bytes) == (result.messages, result.bytes)
     if result.privacy is not None:
@@ -113,18 +106,18 @@ def test_what_prepares_the_records_is_kept_in_the_resolved_file() -> None:
     }
     config = read.build(values)
     found = public_run(config).choices
-    wrapped = found[0].algorithm
+    wrapped = found[0].method.algorithm
     assert wrapped == Whitened(TreeGD(step_size=0.5), Whitening(share=0.3))
-    assert (found[0].label, found[0].finish_mixing) == ("whitened-treegd", 0)
+    assert (found[0].label, found[0].method.finish_mixing) == ("whitened-treegd", 0)
     full = resolved(config, found)
     again = read.build(tomllib.loads(toml(full.to_plain())))
     assert again == full
-    assert public_run(again).choices[0].algorithm == wrapped
+    assert public_run(again).choices[0].method.algorithm == wrapped
     listed = read.build({**values, "compare": [{"name": "treegd"}, {"name": "ipadmm"}]})
     chosen = public_run(listed).choices
-    assert [choice.algorithm.name for choice in chosen] == ["whitened", "whitened"]
-    assert [c.algorithm for c in public_run(resolved(listed, chosen)).choices] == [
-        choice.algorithm for choice in chosen
+    assert [choice.method.algorithm.name for choice in chosen] == ["whitened", "whitened"]
+    assert [c.method.algorithm for c in public_run(resolved(listed, chosen)).choices] == [
+        choice.method.algorithm for choice in chosen
     ]
 
 
@@ -137,11 +130,11 @@ def test_auto_decides_by_itself_how_records_are_prepared() -> None:
 def test_auto_is_planned_from_public_facts_and_resolves_to_itself() -> None:
     config = read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"epsilon": 3.0}})
     public = public_run(config)
-    assert public.choices[0].reasons
+    assert public.choices[0].method.reasons
     full = resolved(config, public.choices)
     again = public_run(full).choices[0]
-    assert again.algorithm == public.choices[0].algorithm
-    assert full.run.rounds == again.rounds == public.choices[0].rounds
+    assert again.method.algorithm == public.choices[0].method.algorithm
+    assert full.run.rounds == again.method.rounds == public.choices[0].method.rounds
     assert resolved(full, public_run(full).choices) == full
 
 
@@ -260,7 +253,7 @@ def test_shared_noise_needs_a_stated_coalition() -> None:
     planned = public_run(
         read.build({"data": SMALL, "network": {"nodes": 6}, "privacy": {"coalition": "all"}})
     )
-    assert planned.choices[0].algorithm.shared_noise is None
+    assert planned.choices[0].method.algorithm.shared_noise is None
 
 
 def test_noise_on_a_file_of_ones_own_is_fresh_unless_seeds_are_given() -> None:

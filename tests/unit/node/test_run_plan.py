@@ -66,7 +66,7 @@ def test_every_declaration_arrives() -> None:
     assert (facts.adjacency, facts.tolerance) == ("add-remove", 1e-6)
     plan = make_plan(contract)
     spec = plan.spec
-    assert (spec.rounds, spec.output, spec.finish_mixing, spec.mixing) == (
+    assert (spec.rounds, spec.method.output, spec.method.finish_mixing, spec.method.mixing) == (
         4,
         "last",
         7,
@@ -78,7 +78,7 @@ def test_every_declaration_arrives() -> None:
     varying = small_contract(
         algorithm={"name": "dpdda"}, mixing={"edges": "random", "active": 0.9, "seed": 1}
     )
-    assert make_plan(varying).spec.mixing == RandomEdges(0.9, seed=1)
+    assert make_plan(varying).spec.method.mixing == RandomEdges(0.9, seed=1)
     assert Contract.build(varying.to_plain()).run_id() == varying.run_id()
     classes = small_contract(
         problem={"loss": "multinomial", "n_features": 4, "classes": ["a", "b", "c"]}

@@ -29,18 +29,18 @@ def graph_for(name: str) -> Topology:
     return Topology.of(tc.graph.star(10) if name == "dpadmm" else tc.graph.complete(10))
 
 
-def learnt(data: tc.Problem, name: str, settings: dict[str, Any], epsilon: float) -> float:
+def learnt(data: tc.Problem, name: str, method: Any, epsilon: float) -> float:
     """The share of what is to be learnt that was: 1 at the optimum, 0 at a model of zeros."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         result = tc.simulate(
             data,
             graph_for(name),
+            method,
             privacy=tc.Privacy(epsilon, 1e-5),
             seed=3,
             record_every=0,
             progress=False,
-            **settings,
         )
     model = np.ravel(result.model)
     nothing, best = data.objective(np.zeros(6)), data.objective(data.solve(1e-6))
@@ -51,7 +51,7 @@ def learnt(data: tc.Problem, name: str, settings: dict[str, Any], epsilon: float
 def test_every_method_learns_with_planned_settings(data: tc.Problem, name: str) -> None:
     found = plan_named(name, Facts.of(data), graph_for(name), 4.0, 1e-5)
     assert found.algorithm.name == name and found.reasons
-    assert learnt(data, name, found.settings, 4.0) > 0.8
+    assert learnt(data, name, found, 4.0) > 0.8
 
 
 @pytest.mark.filterwarnings("ignore:RADMM")
@@ -60,9 +60,7 @@ def test_gaussian_noise_inside_objectives_needs_no_extra_pull(data: tc.Problem, 
     """Planned penalties are large enough; and l2-Laplace noise, which adds up, gets few rounds."""
     facts, graph = Facts.of(data), graph_for(name)
     found = plan_named(name, facts, graph, 1.0, 1e-5)
-    result = tc.simulate(
-        data, graph, privacy=tc.Privacy(1.0, 1e-5), seed=0, record_every=0, **found.settings
-    )
+    result = tc.simulate(data, graph, found, privacy=tc.Privacy(1.0, 1e-5), seed=0, record_every=0)
     for event, _ in result.privacy.curve().events:
         assert event.curvature < 0.1 / event.noise_multiplier
     laplace = plan_named(name, facts, graph, 1.0, 1e-5, given={"noise": "l2-laplace"})
@@ -72,11 +70,10 @@ def test_gaussian_noise_inside_objectives_needs_no_extra_pull(data: tc.Problem, 
 @pytest.mark.parametrize("name", ["cdpadmm", "pvp"])
 def test_planned_settings_beat_the_defaults(data: tc.Problem, name: str) -> None:
     kind = ALGORITHMS[name]
-    given = {"algorithm": kind(), "rounds": kind.default_rounds, "finish_mixing": "exact"}
-    if name == "pvp":
-        given["algorithm"] = tc.algorithms.PVP(noise="gaussian")
+    algorithm = tc.algorithms.PVP(noise="gaussian") if name == "pvp" else kind()
+    given = tc.Method(algorithm, kind.default_rounds, finish_mixing="exact")
     found = plan_named(name, Facts.of(data), graph_for(name), 1.0, 1e-5)
-    assert learnt(data, name, found.settings, 1.0) > learnt(data, name, given, 1.0)
+    assert learnt(data, name, found, 1.0) > learnt(data, name, given, 1.0)
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -117,7 +114,7 @@ def test_whitened_and_unknown_methods(data: tc.Problem) -> None:
     follows = plan_named("treegd", facts, graph, 2.0, 1e-5, prepare="whitening")
     assert follows.algorithm.name == "whitened" and follows.rounds == 20
     mapped = plan_named("dpdda", facts, graph, 4.0, 1e-5, prepare="whitening")
-    assert learnt(data, "dpdda", mapped.settings, 4.0) > 0.8
+    assert learnt(data, "dpdda", mapped, 4.0) > 0.8
 
 
 @pytest.mark.parametrize("name", ["cdpadmm", "dpdda"])

@@ -131,7 +131,7 @@ def test_choice_follows_the_trust() -> None:
         found = tc.plan(452, 104, graph, 1.0, coalition=coalition)
         assert isinstance(found.algorithm, Whitened)
         assert found.algorithm.algorithm == tc.algorithms.TreeGD(noise=noise)
-        assert (found.coalition, found.finish_mixing) == (coalition, 0)
+        assert (found.coalition, found.method.finish_mixing) == (coalition, 0)
     # A curious hub knows every edge of a star; and of two nodes, each knows the other's.
     for options in ({}, UNPREPARED):
         assert tc.plan(452, 104, tc.graph.star(30), 1.0, **options).coalition is None
@@ -174,7 +174,7 @@ def test_what_is_decided_after_the_release_is_said_before() -> None:
     found = tc.plan(452, 104, tc.graph.random_regular(100, 6, seed=0), 1.0)
     for word in ("Decided after that release", "clipped", "second moment", "same model"):
         assert word in found.explain()
-    assert found.rounds == 20 and found.output == "average"
+    assert found.rounds == 20 and found.method.output == "average"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
         found = plan_facts(Facts.of(problem), Topology.of(graph), 1.0, 1e-5, coalition=coalition)
         runs = [
             tc.simulate(
-                problem, graph, privacy=tc.Privacy(1.0), seed=s, record_every=0, **found.settings
+                problem, graph, found.method, privacy=tc.Privacy(1.0), seed=s, record_every=0
             )
             for s in range(3)
         ]
@@ -242,7 +242,7 @@ def test_uneven_nodes_one_node_and_many() -> None:
     uneven = tc.plan([10, 1000, 1000, 1000], 5, tc.graph.complete(4), 1.0)
     assert "Small members make the noise of all" in uneven.explain()
     alone = tc.plan(1000, 5, tc.graph.complete(1), 1.0)
-    assert (alone.finish_mixing, alone.messages, alone.coalition) == (0, 0, None)
+    assert (alone.method.finish_mixing, alone.messages, alone.coalition) == (0, 0, None)
     each = tc.plan(1000, 5, tc.graph.complete(4), [1.0, 2.0, 1.0, 1.0])
     assert "one epsilon per node" in each.explain()
     big = tc.plan(50, 20, tc.graph.ring(700), 1.0, coalition=None)
@@ -316,7 +316,7 @@ def test_unbounded_loss_is_refused_with_both_remedies() -> None:
 def test_a_slow_graph_ends_with_one_exact_average() -> None:
     """A ring of 32 would need hundreds of closing mixings; the tree's way up and down is 32."""
     found = tc.plan(100, 5, tc.graph.ring(32), 1.0, regulariser="elastic-net")
-    assert found.finish_mixing == "exact"
+    assert found.method.finish_mixing == "exact"
     mixings = found.rounds * found.algorithm.exchanges_per_round
     assert found.exchanges == mixings + 2 * 16
     assert found.messages == 2 * 32 * mixings + 2 * 31

@@ -53,12 +53,7 @@ def ratio(name: str, epsilon: float, seeds: int, trials: int, coalition: int | N
     optimum = problem.objective(problem.solve(1e-5))
     runs = [
         tc.simulate(
-            problem,
-            graph,
-            privacy=tc.Privacy(epsilon),
-            seed=100 + s,
-            record_every=0,
-            **plan.settings,
+            problem, graph, plan.method, privacy=tc.Privacy(epsilon), seed=100 + s, record_every=0
         )
         for s in range(seeds)
     ]
@@ -250,7 +245,7 @@ def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
     at_once = tc.plan(
         problem.sizes, problem.dim, graph, 2.0, public=(X[order[:count]], y[order[:count]])
     )
-    assert at_once.settings == better.settings and at_once.public_records == count
+    assert at_once.method == better.method and at_once.public_records == count
     assert (
         f"{count} records. They were declared public: they have no protection, "
         "and nothing is charged" in at_once.explain()
@@ -262,7 +257,7 @@ def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
     def risk(found: Any) -> float:
         runs = [
             tc.simulate(
-                problem, graph, privacy=tc.Privacy(2.0), seed=s, record_every=0, **found.settings
+                problem, graph, found.method, privacy=tc.Privacy(2.0), seed=s, record_every=0
             )
             for s in range(3)
         ]

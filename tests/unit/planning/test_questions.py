@@ -119,7 +119,7 @@ def test_search_finds_the_threshold(least: int) -> None:
 
 def test_time_and_privacy_by_hand() -> None:
     plan = tc.plan(200, 10, GRAPH, 1.0, 1e-5, regulariser="elastic-net")
-    exchanges = plan.rounds * plan.algorithm.mixings + plan.finish_mixing
+    exchanges = plan.rounds * plan.algorithm.mixings + plan.method.finish_mixing
     assert plan.exchanges == exchanges and plan.messages == 12 * 4 * exchanges
     assert plan.seconds(0.1, 1000.0) == pytest.approx(exchanges * (0.1 + 8 * 10 * 4 / 1000))
     assert plan.mu == pytest.approx(0.26805, abs=1e-5)

@@ -34,7 +34,7 @@ def case(dim: int = 20, noise: float = 1e-3, most: int = 500, fixed: bool = Fals
 def test_least_squares_is_planned_by_moments(regulariser: str) -> None:
     found = planned(regulariser=regulariser)
     assert found.algorithm == tc.algorithms.MomentRegression()
-    assert (found.rounds, found.finish_mixing, found.coalition) == (16, 0, 1)
+    assert (found.rounds, found.method.finish_mixing, found.coalition) == (16, 0, 1)
     assert "second moment" in found.explain() and "masks" in found.explain()
     alone = planned(regulariser=regulariser, coalition=None)
     assert alone.algorithm == tc.algorithms.MomentRegression(noise="independent")
@@ -77,7 +77,7 @@ def test_the_forecast_is_the_recursion(noise: float, rounds: int) -> None:
     """Against the steps themselves: once without noise, and once for the noise of each step."""
     stage = case(noise=noise)
     candidate = by_moments(case(noise=noise, most=rounds, fixed=True), None)[0]
-    algorithm, steps = candidate.algorithm, rounds - 1
+    algorithm, steps = candidate.method.algorithm, rounds - 1
     land, s0 = stage.landscape, noise / np.sqrt(10)
     assert isinstance(algorithm, tc.algorithms.MomentRegression)
     h = land.eigenvalues + land.convexity

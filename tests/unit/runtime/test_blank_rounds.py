@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, WHITENED, shards, uneven
+from support import TUNED, WHITENED, run_spec, shards, uneven
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.problem.facts import Facts
@@ -18,7 +18,6 @@ from tacenda.runtime.budget import blank_host
 from tacenda.runtime.held import Held
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.places import OpenGate, row_forms
-from tacenda.runtime.spec import RunSpec
 
 CHOSEN = ("ipadmm", "dpdda", "gossipgd", "treegd", "whitened treegd", "whitened ipadmm")
 
@@ -42,7 +41,7 @@ def test_rows_and_states_have_the_type_of_the_records(name: str) -> None:
         shards(uneven(6), 4, dtype=single), classes=("no", "yes"), strength=0.1, data_norm=1.001
     )
     topology, algorithm = Topology.of(tc.graph.ring(6)), {**TUNED, **WHITENED}[name]
-    spec = RunSpec(algorithm, topology, Facts.of(data), 2, row_type=single).checked()
+    spec = run_spec(algorithm, topology, Facts.of(data), 2, row_type=single).checked()
     assert {form.dtype for form in row_forms(spec).values()} <= {single, np.dtype(np.uint64)}
     real = LocalHosts(spec, Held(data, [np.arange(6)]), SimulatedNoise(0), np.zeros((6, data.dim)))
     blank = blank_host(spec, np.arange(6), OpenGate(spec.row_type), width=data.dim)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tacenda as tc
+from support import run_spec
 from tacenda.errors import BudgetError, InputError, LeakError, PrivacyError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting import events
@@ -34,7 +35,7 @@ def spec(algorithm: Any, privacy: Any, *, graph: Any = GRAPH, rounds: int = ROUN
     constants = Constants.declared(loss="logistic", strength=0.1, loss_scale=1.5)
     topology = Topology.of(graph)
     sizes = SIZES if topology.n == 5 else np.full(topology.n, 60.0)
-    return RunSpec(algorithm, topology, Facts(sizes, 3, constants), rounds, privacy)
+    return run_spec(algorithm, topology, Facts(sizes, 3, constants), rounds, privacy)
 
 
 SPREADS: list[Any] = ["uniform", [1.0, 2.0, 3.0, 2.0], tc.schedules.power(1.0, 0.5)]

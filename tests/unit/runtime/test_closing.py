@@ -10,7 +10,7 @@ import pytest
 import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.report.card import model_card
-from tacenda.runtime.closing import closing_words
+from tacenda.terms.closing import closing_words
 
 
 def run(finish: Any, blocks: Any = 1, seed: int = 3) -> Any:
@@ -42,7 +42,7 @@ def test_it_does_not_depend_on_the_placement(blocks: Any) -> None:
 
 def test_result_and_report_say_which_was_used() -> None:
     found = run("exact")
-    assert found.settings["finish_mixing"] == "exact"
+    assert found.method.finish_mixing == "exact"
     assert "one closing average, exact, over a spanning tree," in model_card(found)
     assert closing_words(2) == "2 closing mixing rounds"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, problem
+from support import TUNED, problem, run_spec
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.errors import LeakError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -21,7 +21,6 @@ from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.problem.facts import Facts
 from tacenda.runtime import budget
 from tacenda.runtime.budget import Notebook, Silence, masked_grid, releases_by_round
-from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
 
@@ -105,7 +104,7 @@ def test_silent_neighbours_say_nothing() -> None:
 
 @pytest.mark.parametrize("name", [name for name, kind in TUNED.items() if kind.private])
 def test_every_round_makes_its_releases(name: str) -> None:
-    spec = RunSpec(
+    spec = run_spec(
         TUNED[name],
         Topology.of(tc.graph.star(6) if name == "dpadmm" else tc.graph.ring(6)),
         Facts.of(problem(6)),
@@ -117,7 +116,7 @@ def test_every_round_makes_its_releases(name: str) -> None:
 
 
 def test_a_whitened_run_makes_one_release_more_in_round_1() -> None:
-    spec = RunSpec(
+    spec = run_spec(
         A.Whitened(A.TreeGD()), Topology.of(tc.graph.ring(6)), Facts.of(problem(6)), 3
     ).checked()
     assert releases_by_round(spec) == (2, 1, 1)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from support import run_spec
 from tacenda.algorithms.base import Algorithm, Array, Node
 from tacenda.config.cost import count_messages
 from tacenda.problem.facts import Facts
 from tacenda.runtime import local
 from tacenda.runtime.network import Network
 from tacenda.runtime.places import Form, row_forms
-from tacenda.runtime.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def test_forms_and_costs_are_those_of_the_run(
     found = tc.simulate(
         problem, graph, Various(), 3, privacy, seed=0, finish_mixing=2, blocks=blocks
     )
-    spec = RunSpec(
+    spec = run_spec(
         Various(), graph, Facts.of(problem, "replace-one", 1e-9), 3, privacy, "last", 2,
         "metropolis", problem.dtype,
     ).checked()  # fmt: skip

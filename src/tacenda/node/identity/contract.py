@@ -22,7 +22,8 @@ from tacenda.formats.text import canonical_json
 from tacenda.node.identity.addresses import check_address
 from tacenda.node.identity.certificates import check_name
 from tacenda.problem.constants import RADIUS
-from tacenda.runtime.closing import closing_rounds
+from tacenda.terms.border import MethodSettings, with_settings
+from tacenda.terms.closing import EXACT, closing_rounds
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -190,8 +191,10 @@ class VaryingTerms(_Part):
     weights: Literal["metropolis", "max-degree"] = "metropolis"
 
 
-class Contract(_Part):
-    """The whole file. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
+@with_settings(open_as=None)
+class Contract(_Part, MethodSettings):
+    """The whole file. Of the settings of the method, those that are not written here have their
+    own defaults. rehearsal_seed: seeded noise for a rehearsal; a node refuses such a contract
     for a real run.
 
     amendment, follows: of an amended text, its number and the hash of the text before it. left: the
@@ -202,8 +205,6 @@ class Contract(_Part):
     version: Literal[1] = 1
     title: Annotated[str, Field(min_length=1, max_length=200)]
     rounds: Annotated[int, Field(ge=1, le=1_000_000)]
-    output: Literal["average", "last"] | None = None
-    finish_mixing: Annotated[int, Field(ge=0, le=100_000)] | Literal["exact"] = 0
     mixing: Literal["metropolis", "uniform", "max-degree"] | VaryingTerms = "metropolis"
     solver_tolerance: Positive = 1e-8
     schema_hash: Hex
@@ -289,10 +290,11 @@ class Contract(_Part):
                 f"{self.privacy.person[1]}: each member draws by itself who is held out, so that "
                 "the same person could be trained on at one and evaluated on at another"
             )
-        if self.finish_mixing != "exact":
+        finish = self.fixed_settings()["finish_mixing"]
+        if finish != EXACT:
             raise ValueError(
                 'evaluation needs finish_mixing = "exact", so that all members evaluate the same '
-                f"model, not {self.finish_mixing}"
+                f"model, not {finish}"
             )
 
     @classmethod
@@ -322,7 +324,7 @@ class Contract(_Part):
     @property
     def total_rounds(self) -> int:
         """Those of the algorithm, and the closing ones."""
-        return self.rounds + closing_rounds(self.finish_mixing)
+        return self.rounds + closing_rounds(self.fixed_settings()["finish_mixing"])
 
     @property
     def names(self) -> list[str]:

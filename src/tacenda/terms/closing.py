@@ -8,12 +8,14 @@ the spanning tree. Both act on released values only and cost no privacy.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacenda import checks
 from tacenda.errors import InputError
-from tacenda.graph.topology import Topology
 from tacenda.words import counted
+
+if TYPE_CHECKING:
+    from tacenda.graph.topology import Topology
 
 EXACT = "exact"
 Finish = int | str
