@@ -556,7 +556,9 @@ def _line(study: str, epsilon: float, cell: Cell) -> str:
     share = {name: row[1] / row[0] for name, row in enough.items()}
     worst = min(share, key=lambda name: share[name])
     bad = [name for name, row in enough.items() if not meets(int(row[1]), int(row[0]), COVERED)]
-    words, error = [f"fails: {', '.join(bad)}"] if bad else [], "-"
+    low, high = ([n for n in bad if (share[n] > COVERED[1]) == above] for above in (False, True))
+    words, error = [f"too low: {', '.join(low)}"] if low else [], "-"
+    words += [f"above {COVERED[1]:.0%}: {', '.join(high)}"] if high else []
     _, _, tests, wrong = (int(n) for n in cell.rows[NULL])
     if tests >= LEAST:
         error = f"{wrong / tests:.1%} of {tests:,}"
