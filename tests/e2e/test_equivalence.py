@@ -226,8 +226,8 @@ def test_a_problem_of_rows_that_a_schema_encodes(loss: str, weighted: bool) -> N
         weights=[w for _, w in parts] if weighted else None,
         weight_bound=2.0,
     )
-    settings = without_privacy(Facts.of(problem)).settings
-    result = tc.simulate(problem, tc.graph.ring(4), progress=False, **settings)
+    method = without_privacy(Facts.of(problem))
+    result = tc.simulate(problem, tc.graph.ring(4), method, progress=False)
     rows = run_coefficients(result, data.feature_names, schema, data.classes).rows
     same(in_order(rows), reference(loss, weighted), loss, weighted)
 
@@ -466,8 +466,8 @@ def test_a_schema_with_a_smaller_norm_predicts_what_it_fitted() -> None:
         row_scale=data.row_scale,
         classes=(0, 1),
     )
-    settings = without_privacy(Facts.of(problem)).settings
-    result = tc.simulate(problem, tc.graph.ring(4), progress=False, **settings)
+    method = without_privacy(Facts.of(problem))
+    result = tc.simulate(problem, tc.graph.ring(4), method, progress=False)
     rows = encode_features(schema, columns("logistic"))
     chance = expit(rows @ result.model)
     np.testing.assert_allclose(chance, fitted.fittedvalues, atol=CLOSE)
