@@ -18,7 +18,6 @@ from tacenda.runtime.history import History
 from tacenda.words import counted
 
 FORMAT = "tacenda-result-2"
-EARLIER = "tacenda-result-1"  # had no arrays in its settings
 NOISE_STD = "noise_std"
 RELEASED = "released."  # before the names of what is no model
 SETTINGS = "settings"  # before the names of arrays in the settings
@@ -199,7 +198,7 @@ def load(path: str | Path) -> RunResult:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError) as damaged:
         raise StateError(f"{path} is not a readable result file: {damaged}.") from None
-    if about.get("format") not in (FORMAT, EARLIER):
+    if about.get("format") != FORMAT:
         raise StateError(
             f"{path} is not a result of this program (format {about.get('format')!r}, "
             f"not {FORMAT!r})."
