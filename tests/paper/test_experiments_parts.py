@@ -150,7 +150,7 @@ def test_test_accuracy_is_that_of_the_average_model() -> None:
         5,
         0,
         metrics=("test_accuracy",),
-        finish_mixing=2,
+        settings={"finish_mixing": 2},
     )
     found = carry_out(cell)
     made = tc.data.load("classification", n=240, features=4, seed=1)

@@ -4,7 +4,6 @@ the grid and its limits, one code path for any placement, and what is refused.""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,7 @@ def test_the_noise_in_the_model_is_that_of_the_plan(even: bool) -> None:
     """One round, many seeds: the mean gradient's noise has the std unit * scale / sqrt(n), whatever
     the sizes; and without privacy the exact mean comes out."""
     problem = problem_of(even=even)
-    spec = replace(spec_of(problem, DENSE, Veiled()), rounds=1)
+    spec = spec_of(problem, DENSE, Veiled()).changed(rounds=1)
     assert spec.calibration is not None
     plain = tc.simulate(problem, DENSE, Veiled(), 1, None).models[0]
     mean = np.mean(

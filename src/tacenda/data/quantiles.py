@@ -234,13 +234,13 @@ def private_bounds(
     values = {name: _values(schema, part, table) for name, part in parts.items()}
     with LedgerStore(ledger) as store:
         others = store.datasets()
-        notes = store.account_for_bounds(marks_as_read(own, store.salt), dataset).notes
-        budget = store.budget(dataset)
-        epsilon, delta = _known_budget(budget, epsilon, delta, dataset)
-        adjacency = adjacency if budget is None else budget.adjacency
-        records = len(table) if adjacency == "replace-one" else None
-        price = Price.of(epsilon, delta, share, tuple(searches.values()))
-        quantile = _tail(tail, price, records)
+        with store.account_for_bounds(marks_as_read(own, store.salt), dataset) as account:
+            notes, budget = account.notes, store.budget(dataset)
+            epsilon, delta = _known_budget(budget, epsilon, delta, dataset)
+            adjacency = adjacency if budget is None else budget.adjacency
+            records = len(table) if adjacency == "replace-one" else None
+            price = Price.of(epsilon, delta, share, tuple(searches.values()))
+            quantile = _tail(tail, price, records)  # a refusal leaves no account behind
         if others and dataset not in others and not notes:
             notes = (
                 f"data set {dataset!r} is new to the ledger, which holds "

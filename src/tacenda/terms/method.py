@@ -110,8 +110,22 @@ class Method:
 
     @classmethod
     def of(cls, method: Any, prepare: Any = None, **given: Any) -> Method:
-        """A method, or an algorithm by its name or as an object; `given` replaces the settings
-        that it names, unless they are None. prepare: what comes before the algorithm."""
+        """A method from whatever a caller may give.
+
+        Parameters
+        ----------
+        method : Method, Algorithm or str
+            A method, or an algorithm as an object or by its name.
+        prepare : Whitening, str or None, default=None
+            What comes before the algorithm.
+        **given : object
+            Settings that replace those of the method; None leaves one as it is.
+
+        Returns
+        -------
+        Method
+            The method, not checked yet.
+        """
         from tacenda.algorithms.whitening import prepared
 
         fixed = {name: value for name, value in given.items() if value is not None}
@@ -121,8 +135,25 @@ class Method:
         return replace(method, algorithm=prepared(method.algorithm, prepare), **fixed)
 
     def checked(self, topology: Topology, where: str = "") -> Method:
-        """The same with its defaults filled in; an error where a value cannot be, which names the
-        field after `where`."""
+        """The same with its defaults filled in.
+
+        Parameters
+        ----------
+        topology : Topology
+            The network.
+        where : str, default=''
+            What stands before a setting's name in errors.
+
+        Returns
+        -------
+        Method
+            The checked method.
+
+        Raises
+        ------
+        InputError
+            If a value cannot be.
+        """
         from tacenda.graph.varying import check_mixing
 
         found = {s.name: s.check(where + s.name, getattr(self, s.name)) for s in SETTINGS}
@@ -131,11 +162,23 @@ class Method:
         return replace(self, **{**found, "output": output})
 
     def naming(self) -> dict[str, Any]:
-        """The plain values that tell two runs apart."""
+        """The plain values that tell two runs apart.
+
+        Returns
+        -------
+        dict
+            By the setting's name.
+        """
         return {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS if s.names_run}
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain values of the algorithm and of every setting."""
+        """Plain values of the algorithm and of every setting.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, lists and dictionaries only.
+        """
         values = {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS}
         return {"algorithm": self.algorithm.to_plain(), **values}
 

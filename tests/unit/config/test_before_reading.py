@@ -65,7 +65,7 @@ def config(files, schema="good", **sections):
         ({"problem": {"strength": -1.0}}, "strength must be"),
         ({"network": {"graph": "nonsense", "nodes": 4}}, "network.graph must be one of"),
         ({"network": {"partition": "column"}}, "needs a node_column"),
-        ({"run": {"rounds": 0}}, "run.rounds: input should be greater than or equal to 1, not 0"),
+        ({"run": {"rounds": 0}}, "run.rounds: input should be greater than or equal to 1"),
         ({"run": {"folder": __file__}}, "is a file; choose another place"),
     ],
 )

@@ -62,7 +62,7 @@ def test_repetitions_are_counted_from_the_file(tmp_path: Path) -> None:
     assert study.stored(out)["bounds-cards", 1.0].count == 100
     text = "\n".join(study.report(out))
     assert "| bounds, cards | 1 | 100 | 100% | 75.0% | a 50.0% | 50.0% of 100 | 1.75 |" in text
-    assert "fails: a; type-I error fails" in text
+    assert "too low: a; type-I error fails" in text
     page = tmp_path / "page.md"
     page.write_text(f"before\n{study.BEGIN}\nold\n{study.END}\nafter")
     study.write(out, page)

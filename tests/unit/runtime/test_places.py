@@ -66,9 +66,15 @@ def test_forms_and_costs_are_those_of_the_run(
         problem, graph, Various(), 3, privacy, seed=0, finish_mixing=2, blocks=blocks
     )
     spec = run_spec(
-        Various(), graph, Facts.of(problem, "replace-one", 1e-9), 3, privacy, "last", 2,
-        "metropolis", problem.dtype,
-    ).checked()  # fmt: skip
+        Various(),
+        graph,
+        Facts.of(problem, "replace-one", 1e-9),
+        3,
+        privacy,
+        "last",
+        finish_mixing=2,
+        row_type=problem.dtype,
+    ).checked()
     assert count_messages(spec) == (found.messages, found.bytes)
     forms, row = row_forms(spec), np.dtype(dtype)
     down = {(1, 2): (1, 1), (1, 6): (1, 5), (2, 3): (2, 2), (3, 3): (3, 2)}  # as they went up

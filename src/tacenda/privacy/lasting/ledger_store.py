@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -153,12 +154,13 @@ class LedgerStore:
         with self._file.writing():
             return account_of(self._file, marks, dataset)
 
-    def account_for_bounds(self, marks: Marks, dataset: str) -> Account:
+    @contextmanager
+    def account_for_bounds(self, marks: Marks, dataset: str) -> Iterator[Account]:
         """The account `dataset` for a run that looks for bounds in all of these records; the same
-        records under two names add up."""
+        records under two names add up. An error inside leaves the ledger as it was."""
         _name("dataset", dataset)
         with self._file.writing():
-            return account_for_bounds(self._file, marks, dataset)
+            yield account_for_bounds(self._file, marks, dataset)
 
     def require_name(self, found: str | None = None) -> None:
         """Refuse records without a name, where the ledger holds a budget. found: the account that
