@@ -88,7 +88,9 @@ Epsilon = Annotated[
         help="Ask the run's records once more, for intervals, at this price besides the run's own.",
     ),
 ]
-Delta = Annotated[float, typer.Option("--delta", help="The delta of that question.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", help="The delta of that question; by default the run's.")
+]
 
 
 def coefficients(
@@ -98,7 +100,7 @@ def coefficients(
         int | None, typer.Option(min=1, help="So many of the largest effects; by default all.")
     ] = None,
     epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     level: Annotated[float, typer.Option(help="Of the intervals; with --epsilon.")] = 0.95,
     covariance: Annotated[
         str,
@@ -173,7 +175,7 @@ def heterogeneity(
     folder: Folder,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="The price of the question.")],
     run: Run = None,
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     as_json: flags.Json = False,
 ) -> None:
     """Are the nodes' populations alike? A private test, charged.

@@ -110,10 +110,10 @@ class Question:
 
 
 def question(
-    folder: str | Path, run: str | None, epsilon: float, delta: float, *, again: bool = False
+    folder: str | Path, run: str | None, epsilon: float, delta: float | None, *, again: bool = False
 ) -> Question:
     """A question to the records that a run folder's configuration names; refused where intervals
-    were asked for already, unless `again`."""
+    were asked for already, unless `again`. delta: None takes the run's, or 1e-5 where that is 0."""
     home = RunFolder.open(folder)
     manifest = home.manifest()
     if "contract" in manifest:
@@ -133,7 +133,7 @@ def question(
     section = read.build(read.read_file(home.path), str(home.path)).privacy
     privacy = Privacy(
         epsilon,
-        delta,
+        (section.delta or 1e-5) if delta is None else delta,
         section.adjacency,
         coalition=None if section.coalition == "all" else section.coalition,
     )

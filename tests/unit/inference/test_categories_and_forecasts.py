@@ -316,6 +316,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     data.write_text("\n".join(["age,site,sex,ill", *lines]))
     out, ledger = tmp_path / "run", tmp_path / "ledger.db"
     how = ("--set", f"run.ledger={ledger}", "--set", "run.ledger_dataset=t", "--nodes", "2")
+    how = (*how, "--delta", "2e-6")  # the question's too, unless it states another
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = tacenda(
@@ -329,6 +330,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         assert charged(ledger) == before
         shown = tacenda("coefficients", out, "--epsilon", "4")
         assert shown.exit_code == 0 and "Forecast: At epsilon 4" in shown.output
+        assert "delta 2e-06, besides" in " ".join(shown.output.split())
         assert charged(ledger)[1] > before[1]
         found = answer("coefficients", out)
         again = answer("coefficients", out, "--epsilon", "1", "--again", "--anyway")["forecast"]
