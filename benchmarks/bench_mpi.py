@@ -251,7 +251,7 @@ def exchanges(mpi: Any, topology: Any, times: int = 20) -> dict[str, float]:
     network._kernels = SimpleNamespace(weighted_sums=lambda *_: None)
     network._add_border = lambda *_: None  # type: ignore[method-assign]
     rows = np.random.default_rng(0).normal(size=(len(parts[mpi.rank]), FEATURES))
-    comm, halo = library.COMM_WORLD, network._halo
+    comm, halo = library.COMM_WORLD, network._halo.links
     buffers = {
         other: (np.empty((len(own), FEATURES)), np.empty((len(theirs), FEATURES)))
         for other, (own, theirs) in halo.items()

@@ -31,11 +31,11 @@ import tacenda as tc
 from tacenda.algorithms.registry import from_plain
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Label, NumericColumn, Schema
-from tacenda.node.delay import DelayedNetwork
-from tacenda.node.identity import contract_files
-from tacenda.node.identity.contract import Contract
-from tacenda.node.rehearse import Stage, prepare, rehearse
-from tacenda.node.run_plan import topology_of
+from tacenda_node.identity import contract_files
+from tacenda_node.identity.contract import Contract
+from tacenda_node.peer.run_plan import topology_of
+from tacenda_node.setup.delay import DelayedNetwork
+from tacenda_node.setup.rehearse import Stage, prepare, rehearse
 
 MEMBERS, FEATURES, ROUNDS, RECORDS = 8, 104, 100, 3000
 ALGORITHM = {"name": "ipadmm", "penalty": 0.02, "proximal": 0.5, "inner_steps": 1}

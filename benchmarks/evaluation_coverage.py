@@ -20,8 +20,8 @@ from scipy.special import expit, softmax
 
 from tacenda.evaluation.private import PrivateEvaluation
 from tacenda.privacy.accounting.calibration import gaussian_mu
-from tacenda.problem.counts import ClassCounts, ValueSums
-from tacenda.problem.statistics import Records, enforced
+from tacenda.questions.counts import ClassCounts, ValueSums
+from tacenda.questions.statistics import Records, enforced
 
 POPULATION = 400_000
 EPSILONS = (0.5, 1.0, 4.0)

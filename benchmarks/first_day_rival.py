@@ -1,5 +1,5 @@
-"""Run by `first_day.py` in diffprivlib's own environment: fits every (epsilon, seed) that the file
-asks for, and writes predictions beside it."""
+"""Run by `first_day_tables.py` in diffprivlib's own environment: fits every (epsilon, seed) that
+the file asks for, and writes predictions beside it."""
 
 from __future__ import annotations
 

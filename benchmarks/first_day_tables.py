@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +32,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.environments import DIFFPRIVLIB, Unavailable
-from benchmarks.first_day import rival_answers
 from tacenda import data
 from tacenda.formats.files import write_json
 
@@ -331,6 +332,21 @@ def _cell(cells: dict[str, Any], keys: list[str], kind: str) -> str:
 
 def _score(value: float) -> str:
     return "below -1" if value < -1 else f"{value:.3f}"
+
+
+def rival_answers(python: Path, asked: list[tuple[float, int]], **given: Any) -> list[Any]:
+    """(predictions, scores) of diffprivlib's fits, all in one process of its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.npz"
+        np.savez(file, asked=np.array(asked), **given)
+        done = subprocess.run(
+            [python, "-W", "ignore", Path(__file__).with_name("first_day_rival.py"), file],
+            check=True,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        )
+        assert done.returncode == 0
+        with np.load(file.with_name("found.npz")) as found:
+            return [(found[f"predicted{k}"], found[f"scores{k}"]) for k in range(len(asked))]
 
 
 def main() -> None:

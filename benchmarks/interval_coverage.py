@@ -54,6 +54,7 @@ BEGIN = "<!-- interval coverage: written by python -m benchmarks.interval_covera
 END = "<!-- end of interval coverage -->"
 NULL = "null"
 COVERED, TYPE_ONE = (0.93, 0.98), (0.0, 0.06)  # what a cell must meet
+WIDE = 1.959964  # standard errors to each side, at 95 %
 LEAST = 50  # repetitions in which a coefficient was shown
 
 
@@ -289,12 +290,12 @@ def encoded(population: Population) -> tuple[Schema, Any, list[int]]:
 
 
 def by_schema(population: Population, epsilon: float) -> Ask:
-    from tacenda.config import read
-    from tacenda.config.choice import choices
-    from tacenda.config.objects import graph_of, privacy_of
-    from tacenda.config.private_run import _problem, spread
     from tacenda.graph.topology import Topology
-    from tacenda.problem.facts import Facts
+    from tacenda.questions.facts import Facts
+    from tacenda.runs import read
+    from tacenda.runs.choice import choices
+    from tacenda.runs.objects import graph_of, privacy_of
+    from tacenda.runs.private_run import _problem, spread
 
     schema, data, places = encoded(population)
     folder = Path(tempfile.mkdtemp())
@@ -316,7 +317,7 @@ def by_schema(population: Population, epsilon: float) -> Ask:
         X = np.array(data.X[drawn])
         X[:, places] = data.X[apart][:, places]
         own = replace(data, X=X, y=data.y[drawn])
-        problem = _problem(config, own, spread(own, config.network), None)
+        problem = _problem(config, own, schema, spread(own, config.network), None)
         if chosen is None:
             facts = Facts.of(problem)
             chosen = choices(config, facts, Topology.of(graph), privacy)[0]
@@ -332,10 +333,10 @@ def by_schema(population: Population, epsilon: float) -> Ask:
 
 
 def by_contract(population: Population, epsilon: float) -> Ask:
-    from tacenda.node.identity import contract_files
-    from tacenda.node.identity.contract import Contract
-    from tacenda.node.member_records import problem_of
-    from tacenda.node.run_plan import make_plan
+    from tacenda_node.identity import contract_files
+    from tacenda_node.identity.contract import Contract
+    from tacenda_node.peer.member_records import problem_of
+    from tacenda_node.peer.run_plan import make_plan
 
     schema, data, places = encoded(population)
     names = [f"m{k}" for k in range(NODES)]
@@ -439,7 +440,7 @@ def repetition(population: Population, ask: Ask, study: str, epsilon: float, k: 
         if row.low is None:
             found[row.feature] = None
             continue
-        ratio = row.standard_error / (error / math.sqrt(n))
+        ratio = (row.high - row.low) / 2 / WIDE / (error / math.sqrt(n))
         p = row.p_value
         found[row.feature] = [int(row.low <= truth <= row.high), round(ratio, 3), p]
     return found

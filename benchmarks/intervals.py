@@ -3,6 +3,7 @@
     python -m benchmarks.intervals                     # all cells, 500 repetitions: about an hour
     python -m benchmarks.intervals --only logistic --repetitions 100
     python -m benchmarks.intervals --only whole        # real training and real questions
+    python -m benchmarks.intervals --only collinear    # a column that nearly follows from others
     python -m benchmarks.intervals --only alike        # size and power of the test between nodes
 
 Most cells draw records, compute the sums that nodes would release, add noise of the size that a
@@ -30,12 +31,12 @@ from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.inference import from_released, heterogeneity, intervals
 from tacenda.inference.statistics import FULL, NONE, GradientMoments
-from tacenda.problem.moments import packed, packed_length
+from tacenda.questions.moments import packed, packed_length
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
 EPSILONS, LEVELS, NODES = (0.5, 1.0, 4.0), (0.9, 0.95), (1, 20)
-KINDS = ("linear", "logistic", "cut", "wrong", "strength", "alike", "whole")
+KINDS = ("linear", "logistic", "cut", "wrong", "strength", "collinear", "alike", "whole")
 RECORDS = (2000, 20_000, 100_000)
 DELTA, SCALE = 1e-5, 0.7
 START = 0.5  # the share of the budget (mu^2) that the released model had, and the question too
@@ -286,6 +287,62 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
     return {**about, "nodes": 20, **tally.row()}
 
 
+def collinear_records(rng: Any, n: int, share: float, effect: float) -> tuple[Any, Any, Any]:
+    """Records, labels and true coefficients of logistic regression on seven columns: a and b, three
+    independent ones, c = (share a + b) / (share + 1) within 0.003, and a constant. What c has of
+    its own moves the log odds by a standard deviation of `effect`."""
+    own = rng.normal(size=n)
+    X = rng.uniform(size=(n, 7))
+    X[:, 5] = 0.005 + 0.99 * (share * X[:, 0] + X[:, 1]) / (share + 1)
+    X[:, 5] += 0.001 * np.clip(own, -3, 3)
+    X[:, 6] = 1.0
+    w = np.array([1.0, -1.5, 1.0, 1.0, 1.0, 0.5, -1.0])
+    w += effect * np.array([-990 * share / (share + 1), -990 / (share + 1), 0, 0, 0, 1000, -5])
+    X, w = X / math.sqrt(7), w * math.sqrt(7)
+    return X, np.where(rng.random(n) < expit(X @ w), 1.0, -1.0), w
+
+
+def collinear(
+    n: int, epsilon: float, repetitions: int, share: float = 0.03, effect: float = 0.05
+) -> dict[str, Any]:
+    """Coverage by column where one nearly follows from two others, on one node."""
+    rng, asked, d = np.random.default_rng([n, int(10 * epsilon)]), GradientMoments(7, "logistic"), 7
+    run = tc.simulate(
+        blank("logistic", n, d, 1),
+        network(1),
+        StatisticRelease(asked),
+        1,
+        tc.Privacy(half(epsilon), DELTA),
+        0,
+        metrics=(),
+        progress=False,
+    )
+    std, pull = float(run.released["noise"][0]), 2 / (n * math.sqrt(START) * mu_of(epsilon))
+    shown, held = np.zeros(d), np.zeros(d)
+    for _ in range(repetitions):
+        X, y, w = collinear_records(rng, n, share, effect)
+        near = best("logistic", X, y, 1e-5 * d)
+        p = expit(X @ near)
+        bent = np.linalg.inv((X * (p * (1 - p))[:, None]).T @ X / n + 1e-5 * d * np.eye(d))
+        near = near + bent @ (pull * rng.normal(size=d))
+        sums = asked_sums(asked, X, y, near)
+        noisy = sums + std * rng.normal(size=len(sums))
+        low, high = from_released(asked, told(run, n, 1, near, {"total": noisy})).interval()
+        shown += ~np.isnan(low)
+        held += (low <= w) & (w <= high)
+    return {
+        "model": "collinear",
+        "records": n,
+        "epsilon": epsilon,
+        "repetitions": repetitions,
+        "true": [round(float(value) / math.sqrt(7), 3) for value in w],
+        "shown": (shown / repetitions).round(3).tolist(),
+        "covered": [
+            round(float(h / s), 3) if s else None for h, s in zip(held, shown, strict=True)
+        ],
+    }
+
+
 def alike(
     n: int, d: int, epsilon: float, shift: float, repetitions: int, nodes: int = 20
 ) -> dict[str, Any]:
@@ -342,6 +399,9 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
                     ),
                 )
             yield "strength", lambda: cell("logistic", 20_000, 5, repetitions, strength=1e-2)
+    for n in (20_000, 100_000):
+        for epsilon in EPSILONS:
+            yield "collinear", lambda b=n, e=epsilon: [collinear(b, e, repetitions)]
     for epsilon in (1.0, 4.0):
         for shift in (0.0, 0.5, 1.0, 2.0):
             yield "alike", lambda e=epsilon, s=shift: [alike(20_000, 5, e, s, repetitions)]

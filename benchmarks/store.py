@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import commit, machine
-from tacenda.content import program
 from tacenda.formats.files import write_json
+from tacenda.sources import program
 
 RESULTS = Path(__file__).with_name("results") / "performance.json"
 SAME_MACHINE = ("processor", "cores", "memory_gb", "system")

@@ -32,6 +32,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "command_reference",
+    "settings_reference",
     "mathml",
     "plain_docstrings",
 ]

@@ -1,8 +1,12 @@
-"""What every test shares: slow tests wait to be asked for, and hypothesis is reproducible."""
+"""What every test shares: slow tests wait to be asked for, hypothesis is reproducible, and each
+kernel is compiled by one worker for all."""
 
 from __future__ import annotations
 
 import os
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +22,24 @@ settings.register_profile(
     "thorough", parent=settings.get_profile("house"), derandomize=False, max_examples=400
 )
 settings.load_profile(os.environ.get("TACENDA_HYPOTHESIS", "house"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Stop if the installation is older than the entry points of pyproject.toml."""
+    if hasattr(config, "workerinput"):
+        import compile_once  # loads numba
+
+        compile_once.install()
+    written = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    for group, entries in written["project"]["entry-points"].items():
+        if (
+            not entries.items()
+            <= {one.name: one.value for one in entry_points(group=group)}.items()
+        ):
+            raise pytest.UsageError(
+                f"The entry points {group!r} are not installed as pyproject.toml has them; "
+                "run `pip install --no-deps -e .` again."
+            )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -17,6 +17,7 @@ import argparse
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -149,7 +151,7 @@ def simulations() -> Iterator[tuple[str, str]]:
 
 def calibrations() -> Iterator[tuple[str, str]]:
     from tacenda.graph.topology import Topology
-    from tacenda.problem.facts import Facts
+    from tacenda.questions.facts import Facts
 
     problem = problems()["dense"]
     for name, algorithm in {**TUNED, **MORE}.items():

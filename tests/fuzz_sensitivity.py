@@ -3,9 +3,10 @@ sensitivity.
 
     python tests/fuzz_sensitivity.py [--seconds 60] [--corpus FOLDER]
 
-Every input is a case of `tests/hostile.py`: a loss, a layout, a kind of question, hostile points,
-rows and labels of two neighbouring data sets. It ends with the number of inputs and the largest
-ratio of moved to declared that was seen; a ratio above 1 stops it, and the input is kept in a file.
+Every input is a case of `tests/helpers/hostile.py`: a loss, a layout, a kind of question, hostile
+points, rows and labels of two neighbouring data sets. It ends with the number of inputs and the
+largest ratio of moved to declared that was seen; a ratio above 1 stops it, and the input is kept
+in a file.
 
 The kernels are compiled and cannot be instrumented. What guides the fuzzer is the Python around
 them (checks of data, queries, the solver around an anchor) and a ladder: a rung of the ratio that
@@ -20,6 +21,7 @@ import os
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,16 +32,18 @@ except ImportError:
 
 GUIDES = [
     "hostile",
-    "tacenda.problem.queries",
-    "tacenda.problem.facts",
-    "tacenda.problem.validate.rows",
-    "tacenda.problem.validate.labels",
-    "tacenda.problem.solver.local",
-    "tacenda.problem.solver.around",
-    "tacenda.problem.solver.reference",
-    "tacenda.problem.radius",
-    "tacenda.problem.lattice",
+    "tacenda.questions.queries",
+    "tacenda.questions.rules",
+    "tacenda.questions.facts",
+    "tacenda.questions.validate.rows",
+    "tacenda.questions.validate.labels",
+    "tacenda.questions.solver.local",
+    "tacenda.questions.solver.around",
+    "tacenda.questions.solver.reference",
+    "tacenda.questions.radius",
+    "tacenda.questions.lattice",
 ]
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 LONGEST = 600
 seen: Any = SimpleNamespace(
     inputs=0, refused=0, largest=Counter(), began=time.monotonic(), seconds=60
@@ -101,8 +105,8 @@ def main() -> None:
             one_input(os.urandom(LONGEST))
     with atheris.instrument_imports(include=GUIDES):
         import hostile  # noqa: F401
-        import tacenda.problem.lattice
-        import tacenda.problem.solver.around  # noqa: F401
+        import tacenda.questions.lattice
+        import tacenda.questions.solver.around  # noqa: F401
     atheris.instrument_func(climb)
     flags = [
         f"-max_len={LONGEST}",

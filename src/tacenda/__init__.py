@@ -41,20 +41,21 @@ _HOMES = {
     "simulate": "runtime.simulate",
 }
 _MODULES = {
+    "accounting": "accounting",
     "algorithms": "algorithms",
+    "checks": "checks",
     "data": "data",
+    "engines": "engines",
     "errors": "errors",
     "estimators": "estimators",
     "evaluation": "evaluation",
-    "evidence": "evidence",
     "graph": "graph",
     "inference": "inference",
-    "losses": "problem.losses",
-    "regularisers": "problem.regularisers",
+    "losses": "losses",
+    "regularisers": "regularisers",
     "report": "report",
     "schedules": "schedules",
     "selection": "selection",
-    "theory": "theory",
 }
 
 __all__ = [
@@ -75,16 +76,18 @@ __all__ = [
     "Problem",
     "RunResult",
     "Whitening",
+    "accounting",
     "algorithms",
     "audit",
     "audit_one_run",
+    "checks",
     "compare",
     "data",
+    "engines",
     "errors",
     "estimators",
     "evaluate_privately",
     "evaluation",
-    "evidence",
     "fit",
     "graph",
     "inference",
@@ -97,23 +100,25 @@ __all__ = [
     "schedules",
     "selection",
     "simulate",
-    "theory",
 ]
 
 if TYPE_CHECKING:
     from tacenda import (
+        accounting,
         algorithms,
+        checks,
         data,
+        engines,
         errors,
         estimators,
         evaluation,
-        evidence,
         graph,
         inference,
+        losses,
+        regularisers,
         report,
         schedules,
         selection,
-        theory,
     )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
@@ -135,7 +140,6 @@ if TYPE_CHECKING:
     from tacenda.planning.needed import records_needed
     from tacenda.planning.planner import plan
     from tacenda.privacy.settings import Privacy
-    from tacenda.problem import losses, regularisers
     from tacenda.problem.problem import Problem
     from tacenda.runs.application import compare, fit
     from tacenda.runtime.mpi import MPI

@@ -34,7 +34,7 @@ FAST_INNER: dict[str, Any] = {**FAST, "no_cpython_wrapper": True, "forceinline":
 FAST_BODY: Any = {key: value for key, value in FAST_INNER.items() if key != "cache"}
 
 
-class _Watch(event.Listener):  # type: ignore[misc]
+class _Watch(event.Listener):
     """Says that kernels are being compiled, once, as soon as that has taken a while; and lets no
     garbage be collected meanwhile, which takes a tenth of the time and finds nothing."""
 

@@ -13,11 +13,6 @@ def launched() -> int:
     """How many processes an MPI starter has started for this run.
 
     It asks the environment of mpiexec, mpirun or srun, and does not load MPI.
-
-    Returns
-    -------
-    int
-        1 if there is no other.
     """
     found = next((os.environ[name] for name in _SIZES if name in os.environ), "1")
     return int(found) if found.isdigit() else 1

@@ -1,4 +1,6 @@
-"""Uniform checks of parameters: which name, which rule, what was found, what to do."""
+"""Checks of arguments. Each returns the checked value, or raises an `InputError` that names the
+argument, the rule and the value found. Write your own algorithms and losses with them, and their
+errors read like all others."""
 
 from __future__ import annotations
 
@@ -10,9 +12,34 @@ from typing import Any
 
 from tacenda.errors import InputError
 
+__all__ = ["between", "one_of", "positive", "whole"]
+
 
 def positive(name: str, value: Any, *, zero: bool = False, infinite: bool = False) -> float:
-    """`value` as a float, if it is a real number above (or, with `zero`, not below) 0."""
+    """Return `value` as a float, if it is a number above 0.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the argument.
+    value : object
+        What was given.
+    zero : bool, default=False
+        Whether 0 is allowed.
+    infinite : bool, default=False
+        Whether infinity is allowed.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from tacenda import checks
+    >>> checks.positive("penalty", 2)
+    2.0
+    """
     rule = "a number of at least 0" if zero else "a number above 0"
     if isinstance(value, bool) or not _is_real(value):
         raise InputError(f"{name} must be {rule}, not {value!r} of type {type(value).__name__}.")
@@ -28,7 +55,28 @@ def positive(name: str, value: Any, *, zero: bool = False, infinite: bool = Fals
 
 
 def whole(name: str, value: Any, *, least: int = 0) -> int:
-    """`value` as an int, if it is a whole number of at least `least`."""
+    """Return `value` as an int, if it is a whole number of at least `least`.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the argument.
+    value : object
+        What was given.
+    least : int, default=0
+        The smallest allowed value.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from tacenda import checks
+    >>> checks.whole("rounds", 10.0, least=1)
+    10
+    """
     if (
         isinstance(value, bool)
         or not _is_real(value)
@@ -42,8 +90,32 @@ def whole(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def between(name: str, value: Any, low: float, high: float, *, open_ends: bool = True) -> float:
-    """`value` as a float strictly inside (low, high),
-    or inside [low, high] where `open_ends` is False."""
+    """Return `value` as a float, if it lies between two numbers.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the argument.
+    value : object
+        What was given.
+    low : float
+        The lower end.
+    high : float
+        The upper end.
+    open_ends : bool, default=True
+        Whether the ends themselves are refused.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+
+    Examples
+    --------
+    >>> from tacenda import checks
+    >>> checks.between("delta", 1e-5, 0.0, 1.0)
+    1e-05
+    """
     inside = _is_real(value) and (low < value < high if open_ends else low <= value <= high)
     if isinstance(value, bool) or not inside:
         kind = "strictly between" if open_ends else "between"
@@ -70,7 +142,28 @@ def with_options(name: str, part: Any, options: Mapping[str, Any]) -> Any:
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> str:
-    """`value`, if it is one of the known words; else an error with the nearest suggestion."""
+    """Return `value`, if it is one of the known words.
+
+    Parameters
+    ----------
+    name : str
+        What the error calls the argument.
+    value : object
+        What was given.
+    known : iterable of str
+        The words to choose from.
+
+    Raises
+    ------
+    InputError
+        If it is none of them; the error suggests the nearest one.
+
+    Examples
+    --------
+    >>> from tacenda import checks
+    >>> checks.one_of("output", "last", ("average", "last"))
+    'last'
+    """
     words = list(known)
     if isinstance(value, str) and value in words:
         return value

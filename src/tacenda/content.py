@@ -2,42 +2,40 @@
 every process.
 
 Two runs that share a seed share their noise, so they count as one only if nothing differs between
-them: every number of every array, and what the code does. A function or class is taken by its code
-objects (comments and layout do not count), its defaults, what it closes over, and the globals that
-it names, which may be functions again. Code that was installed (this package, the standard library,
-site-packages) is not walked through: it is taken by name, version and the text of its file. Where a
-function was written counts, not what it calls itself (`functools.wraps` gives it another's name and
-module); a method of an installed class that was replaced by one of yours is walked through too.
-What has no content that can be read (a lock, an open file, a generator) is refused, never guessed.
+them: every number of every array, and what the code does. Code is known by its source files
+(`source_hash`), all files of the package that holds it. For an installed package (this one, the
+standard library, site-packages) that is all. A function or class of your own modules adds its
+defaults, what it closes over, and every value that those modules, and the modules that they
+import, hold at that moment.
+
+Code without a source is always another: a notebook's cell, a REPL, `exec`, and a file that was
+edited after this process started, since nobody can tell which text the process has read. A run
+with such code is a new run each time: fresh noise, charged anew. So is one whose modules hold a
+value that cannot be read (a lock, an open file). Where the value itself is asked for, not only its
+module, it is refused.
 """
 
 from __future__ import annotations
 
-import dis
+import copyreg
 import enum
 import functools
 import hashlib
-import importlib
-import importlib.util
-import platform
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacenda import sources
 from tacenda.errors import InputError
 
-_HERE = Path(__file__).parent
-_LIBRARIES = ("numpy", "scipy", "numba")
-# Attributes of a class that say nothing about what it does, and methods that `dataclass` writes
-# from the fields.
+# Attributes of a class that say nothing about what it does, and methods that `dataclass` and
+# `namedtuple` write from the fields.
 _BLANK = frozenset(
-    {
+    [
         "__dict__",
         "__weakref__",
         "__doc__",
@@ -59,10 +57,12 @@ _BLANK = frozenset(
         "_abc_impl",
         "_is_protocol",
         "_is_runtime_protocol",
-    }
+    ]
 )
 _WRITTEN = frozenset(
-    {
+    [
+        "__init__",
+        "__new__",
         "__repr__",
         "__eq__",
         "__hash__",
@@ -73,21 +73,8 @@ _WRITTEN = frozenset(
         "__le__",
         "__gt__",
         "__ge__",
-    }
+    ]
 )
-_CODE = (
-    "co_code",
-    "co_names",
-    "co_varnames",
-    "co_freevars",
-    "co_cellvars",
-    "co_argcount",
-    "co_posonlyargcount",
-    "co_kwonlyargcount",
-    "co_flags",
-    "co_exceptiontable",
-)
-_GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _SLOT = (
     types.MemberDescriptorType,
     types.GetSetDescriptorType,
@@ -104,39 +91,6 @@ def content_hash(value: Any, name: str = "value") -> str:
     return walk.digest()
 
 
-@functools.cache
-def program() -> str:
-    """A digest of this package's own files and of what computes with it: another program may answer
-    with other bits.
-
-    The files rather than the version alone: a copy under development changes without a new version,
-    and a question that changed by one bit under the same noise gives that bit away.
-    """
-    found = hashlib.sha256()
-    for file in sorted(_HERE.rglob("*.py")):
-        text = file.read_bytes()
-        found.update(f"{file.relative_to(_HERE).as_posix()} {len(text)} ".encode() + text)
-    for library in _LIBRARIES:
-        found.update(f"{library} {metadata.version(library)} ".encode())
-    python = platform.python_implementation(), platform.python_version(), platform.machine()
-    found.update(" ".join(python).encode())
-    return found.hexdigest()
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """What has to be the same in two processes for their results to be: by names that a sentence
-    can use, the program's own files last."""
-    import tacenda
-
-    return {
-        "the version of tacenda": tacenda.__version__,
-        "the version of Python": platform.python_version(),
-        **{f"the version of {name}": metadata.version(name) for name in _LIBRARIES},
-        "the program's files": program(),
-    }
-
-
 class _Walk:
     """One walk over a value; what was met before is named by its number, so that circles end."""
 
@@ -144,6 +98,7 @@ class _Walk:
         self._name, self._found = name, hashlib.sha256()
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
+        self._modules = 0  # how many modules of the user's own the walk is inside of
 
     def digest(self) -> str:
         return self._found.hexdigest()
@@ -215,60 +170,63 @@ class _Walk:
     # -- code
 
     def _module(self, value: types.ModuleType) -> None:
-        self._mark("module", _origin(value.__name__).encode())
+        self._mark("module", value.__name__.encode())
+        if sources.is_installed(value.__name__):
+            self._mark("installed", sources.origin(value.__name__).encode())
+        else:
+            self._own_module(value)
+
+    def _own_module(self, value: types.ModuleType) -> None:
+        """A module that may be edited, and whose values may be set, between two runs: its source,
+        all that it holds, and the same of what its functions import."""
+        self._mark("source", sources.hash_as_read(value.__name__).encode())
+        self._modules += 1
+        try:
+            for name in sorted(vars(value)):
+                if not name.startswith("__"):
+                    self._mark("name", name.encode())
+                    self.feed(vars(value)[name])
+            for module in sources.imported(value):
+                self.feed(module)
+        except RecursionError:
+            self._mark("no source", sources.never_again().encode())
+        finally:
+            self._modules -= 1
+
+    def _home(self, module: str | None) -> None:
+        """The module in which a function or class was written."""
+        found = sys.modules.get(module or "")
+        if found is None:
+            self._mark("no source", sources.never_again().encode())
+        else:
+            self.feed(found)
 
     def _code(self, code: types.CodeType) -> None:
-        self._many("code", (getattr(code, part) for part in _CODE))
-        self._many("constants", code.co_consts)
+        """Tell functions of one source apart, also two on one line."""
+        self._many("code", (code.co_code, code.co_names, code.co_consts))
 
     def _function(self, value: types.FunctionType) -> None:
         self._mark("function", value.__qualname__.encode())
-        cells = value.__closure__ or ()
         home = value.__globals__.get("__name__")
-        if _is_installed(home):
-            self._mark("installed", _origin(str(home)).encode())
-            # What a decorator of a library was given
-            self._many("closure", (_content(cell) for cell in cells))
+        # What a decorator of a library was given, too
+        self._many("closure", (_content(cell) for cell in value.__closure__ or ()))
+        if sources.is_installed(home):
+            self._mark("installed", sources.origin(str(home)).encode())
             return
+        if not sources.is_read_from(value.__code__, home):
+            self._mark("no source", sources.never_again().encode())
         self._code(value.__code__)
         self.feed(value.__defaults__)
         self.feed(value.__kwdefaults__)
-        self._many("closure", (_content(cell) for cell in cells))
-        named = {
-            name: value.__globals__[name]
-            for name in _names(value.__code__)
-            if name in value.__globals__
-        }
-        self._dict(named)
-        used = _all_names(value.__code__)
-        for module in [
-            *(m for m in named.values() if isinstance(m, types.ModuleType)),
-            *_imported(value),
-        ]:
-            self._used_of(module, used, set())
         self._dict({k: v for k, v in vars(value).items() if not k.startswith("__")})
-
-    def _used_of(self, module: types.ModuleType, names: list[str], passed: set[str]) -> None:
-        """What a function reaches through a module that is not installed: its file may since have
-        been edited, and its values set."""
-        if _is_installed(module.__name__) or module.__name__ in passed:
-            return
-        passed.add(module.__name__)
-        self._module(module)
-        for name in names:
-            if name in vars(module) and not name.startswith("__"):
-                self._mark("of module", name.encode())
-                found = vars(module)[name]
-                self.feed(found)
-                if isinstance(found, types.ModuleType):
-                    self._used_of(found, names, passed)
+        self._home(home)
 
     def _builtin(self, value: Any) -> None:
         self._mark("builtin", value.__qualname__.encode())
         owner = value.__self__
-        self._mark("of", _origin(value.__module__ or "").encode()) if owner is None else self.feed(
-            owner
-        )
+        self._mark(
+            "of", sources.origin(value.__module__ or "").encode()
+        ) if owner is None else self.feed(owner)
 
     def _method(self, value: types.MethodType) -> None:
         self._many("method", (value.__func__, value.__self__))
@@ -287,8 +245,8 @@ class _Walk:
 
     def _class(self, value: type) -> None:
         self._mark("class", f"{value.__module__}.{value.__qualname__}".encode())
-        if _is_installed(value.__module__) and _is_found(value):
-            self._mark("installed", _origin(value.__module__).encode())
+        if sources.is_installed(value.__module__) and _is_found(value):
+            self._mark("installed", sources.origin(value.__module__).encode())
             for base in value.__mro__:
                 for name, method in sorted(vars(base).items()):
                     if _is_foreign(method):
@@ -300,20 +258,15 @@ class _Walk:
         for name in sorted(fields):
             if name in _BLANK or (name in _WRITTEN and _is_written(fields[name])):
                 continue
-            if (
-                name == "__init__"
-                and "__dataclass_params__" in fields
-                and fields["__dataclass_params__"].init
-            ):
-                continue
             self._mark("attribute", name.encode())
             self.feed(fields[name])
+        self._home(value.__module__)
 
     def _object(self, value: Any) -> None:
         """Anything else: its class, and what a pickle would hold;
         a wrapper of a Python function by the function."""
         inner = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
-        if isinstance(inner, types.FunctionType) and _is_installed(type(value).__module__):
+        if isinstance(inner, types.FunctionType) and sources.is_installed(type(value).__module__):
             # Of a compiled function: fastmath gives other bits
             options = getattr(value, "targetoptions", None)
             self._many(
@@ -321,13 +274,17 @@ class _Walk:
             )
             return
         try:
-            parts = value.__reduce_ex__(4)
+            reduce = copyreg.dispatch_table.get(type(value))
+            parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception:
+            if self._modules:
+                self._mark("unreadable", sources.never_again().encode())
+                return
             raise self._refusal(value) from None
         self.feed(type(value))
         if isinstance(parts, str):
             module = getattr(value, "__module__", None) or type(value).__module__
-            self._mark("global", f"{parts} {_origin(module)}".encode())
+            self._mark("global", f"{parts} {sources.origin(module)}".encode())
             return
         make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
         self._many("made", (make, arguments, state, None if items is None else list(items)))
@@ -382,60 +339,6 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _names(code: types.CodeType) -> list[str]:
-    """Every global that a function may read, also in functions written inside it; attributes of the
-    same name are none."""
-    own = [str(one.argval) for one in dis.get_instructions(code) if one.opname in _GLOBAL_READS]
-    return own + [
-        name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)
-    ]
-
-
-def _all_names(code: types.CodeType) -> list[str]:
-    """Every name of a global or an attribute in a function, and in those written inside it."""
-    inner = [
-        name
-        for one in code.co_consts
-        if isinstance(one, types.CodeType)
-        for name in _all_names(one)
-    ]
-    return sorted({*code.co_names, *inner})
-
-
-def _imported(function: types.FunctionType) -> list[types.ModuleType]:
-    """The modules that a function imports when it is called,
-    as far as they are no installed ones."""
-    place, found = str(function.__globals__.get("__package__") or ""), []
-    for name in _import_names(function.__code__, place):
-        if not _is_installed(name):
-            try:
-                found.append(importlib.import_module(name))
-            except ImportError:
-                continue  # nor can the function import it
-    return found
-
-
-def _import_names(code: types.CodeType, package: str) -> list[str]:
-    """The full names behind the import statements inside a function."""
-    found, level = [], 0
-    for one in dis.get_instructions(code):
-        if one.opname == "IMPORT_NAME":
-            dots = "." * level
-            found.append(
-                importlib.util.resolve_name(dots + str(one.argval), package)
-                if dots and package
-                else str(one.argval)
-            )
-        elif one.opname == "LOAD_CONST" and type(one.argval) is int:
-            level = one.argval
-    return found + [
-        name
-        for c in code.co_consts
-        if isinstance(c, types.CodeType)
-        for name in _import_names(c, package)
-    ]
-
-
 def _is_found(kind: type) -> bool:
     """Whether a class lies where it says; one that was put together in a session may bear the name
     of whatever made it."""
@@ -451,46 +354,12 @@ def _is_foreign(method: Any) -> bool:
         return any(_is_foreign(part) for part in (method.fget, method.fset, method.fdel))
     method = getattr(method, "__func__", getattr(method, "func", method))
     home = method.__globals__.get("__name__") if isinstance(method, types.FunctionType) else None
-    return home is not None and not _is_installed(home)
+    return home is not None and not sources.is_installed(home)
 
 
 def _is_written(method: Any) -> bool:
+    """True of a method that a library wrote from a class's fields, or of None in its place."""
     code = getattr(getattr(method, "__wrapped__", method), "__code__", None)
-    return method is None or (code is not None and code.co_filename == "<string>")
-
-
-@functools.cache
-def _is_installed(module: str | None) -> bool:
-    """Whether code of this module changes with an installation only,
-    and not between two cells of a notebook."""
-    top = (module or "").partition(".")[0]
-    if top == "__main__":  # a notebook's cells, though its launcher may lie in site-packages
-        return False
-    file = _file(module)
-    if top == "tacenda" or (top in sys.stdlib_module_names and file is None):
-        return True
-    return file is not None and any(file.is_relative_to(place) for place in _places())
-
-
-@functools.cache
-def _places() -> tuple[Path, ...]:
-    return tuple(
-        Path(sysconfig.get_path(name)).resolve()
-        for name in ("purelib", "platlib", "stdlib", "platstdlib")
-    )
-
-
-def _file(module: str | None) -> Path | None:
-    found = getattr(sys.modules.get(module or ""), "__file__", None)
-    return None if found is None else Path(found).resolve()
-
-
-def _origin(module: str) -> str:
-    """A module's name, the version of what it belongs to, and the digest of its file where it has
-    one outside this package."""
-    top = module.partition(".")[0]
-    if top == "tacenda" or (top in sys.stdlib_module_names and _is_installed(module)):
-        return module  # `program` speaks for both
-    version, file = getattr(sys.modules.get(top), "__version__", ""), _file(module)
-    text = file.read_bytes() if file is not None and file.is_file() else b""
-    return f"{module} {version} {hashlib.sha256(text).hexdigest()}"
+    if isinstance(method, staticmethod):  # namedtuple's `__new__`
+        code = getattr(method.__func__, "__code__", None)
+    return method is None or (code is not None and code.co_filename.startswith("<string"))

@@ -19,6 +19,7 @@ DeclarationWarning (UserWarning)  something public was not declared, so a defaul
 WeakPrivacyWarning (UserWarning)  a budget that promises next to nothing, or noise above all that
                                   the records can say
 EngineWarning (UserWarning)       a worker was lost and its run is made again, or there is none
+ConvergenceWarning (UserWarning)  the settings miss a sufficient condition for convergence
 LedgerWarning (UserWarning)       how a ledger found the account of a run, or that its file was
                                   open to others
 """
@@ -79,6 +80,10 @@ class DeclarationWarning(UserWarning):
 
 class WeakPrivacyWarning(UserWarning):
     """A budget that promises next to nothing, or noise larger than all that the records can say."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The settings do not meet a sufficient condition for convergence."""
 
 
 class EngineWarning(UserWarning):

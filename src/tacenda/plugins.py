@@ -3,7 +3,6 @@ code, by which the members of a network know that they run the same."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from tacenda import sources
 from tacenda.errors import InputError
 
 
@@ -50,25 +50,16 @@ def source_hash(modules: Iterable[str], who: str) -> str | None:
     lie; None for this package alone. `who` is named in the error where there is no file."""
     tops = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
     files: dict[str, Path] = {}
-    for top in tops - {"tacenda"}:
-        module = sys.modules.get(top)
-        folders = [Path(folder) for folder in getattr(module, "__path__", ())]
-        single = getattr(module, "__file__", None)
-        listed = [(folder, file) for folder in folders for file in folder.rglob("*.py")]
-        if not folders and single is not None:
-            listed = [(Path(single).parent, Path(single))]
-        if not listed:
+    for top in tops - set(sources.DISTRIBUTED):
+        found = sources.source_files(top)
+        if not found:
             raise InputError(
                 f"{who} has no source file, "
                 "so nobody can tell whether others run the same code; "
                 "put it into a module of its own."
             )
-        files |= {f"{top}/{file.relative_to(folder).as_posix()}": file for folder, file in listed}
-    found = hashlib.sha256()
-    for name in sorted(files):
-        text = files[name].read_bytes()
-        found.update(f"{name} {len(text)} ".encode() + text)
-    return found.hexdigest() if files else None
+        files |= found
+    return sources.source_hash(files) if files else None
 
 
 def modules_of(*functions: Any) -> frozenset[str]:

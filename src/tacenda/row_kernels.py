@@ -13,7 +13,7 @@ from tacenda._jit import EXACT, EXACT_INNER, njit
 
 @njit(**EXACT_INNER)
 def _factor(number: float, column: Any, i: int) -> float:
-    return number * column[i] if column.shape[0] > 0 else number  # type: ignore[no-any-return]
+    return number * column[i] if column.shape[0] > 0 else number
 
 
 @njit(**EXACT)

@@ -1,7 +1,8 @@
 """Rows (b, d) of very many nodes: sums in one pass over the memory, and memory that is used again.
 
-`combined` is what the recursions of the algorithms are made of. NumPy makes a table for every
-product and every sum, which for a million nodes costs more than the records do.
+`lazy` lets the recursions of the algorithms be written as in their papers: a sum of rows is kept as
+an expression, and `rows` adds it up in one pass (`combined`). NumPy makes a table for every product
+and every sum, which for a million nodes costs more than the records do.
 
 `new_rows` gives large arrays whose memory, once nobody refers to them any more, serves the next one
 of their shape while a run lasts. The operating system would take it back and hand out new pages,
@@ -77,6 +78,56 @@ def reused_memory() -> Iterator[None]:
         _reusing.pop()
         if not _reusing:
             _idle.clear()
+
+
+class Sum:
+    """a X + b Y + ... of released rows (b, d), not yet added up.
+
+    Factors are numbers or columns (b, 1). Those of nested sums are multiplied from the outside
+    inwards, and the terms added from left to right.
+    """
+
+    __slots__ = ("_terms",)
+    __array_ufunc__ = None  # NumPy then leaves every operator to this class
+
+    def __init__(self, *terms: tuple[Any, Any]) -> None:
+        self._terms = terms
+
+    def __add__(self, other: Sum | Array) -> Sum:
+        return Sum(*self._terms, (1, other))
+
+    def __sub__(self, other: Sum | Array) -> Sum:
+        return Sum(*self._terms, (-1, other))
+
+    def __mul__(self, factor: Any) -> Sum:
+        return Sum((factor, self))
+
+    __rmul__ = __mul__
+
+    def rows(self) -> Array:
+        """Add up the terms in one pass, in a new array; at most four."""
+        return combined(*self._flat(1))
+
+    def _flat(self, outer: Any) -> Iterator[Any]:
+        for factor, rows in self._terms:
+            both = _product(outer, factor)
+            if isinstance(rows, Sum):
+                yield from rows._flat(both)
+            else:
+                yield both
+                yield rows
+
+
+def _product(outer: Any, inner: Any) -> Any:
+    """outer * inner, without a pass over a column where one of them is the number 1."""
+    if isinstance(inner, int) and inner == 1:
+        return outer
+    return inner if isinstance(outer, int) and outer == 1 else outer * inner
+
+
+def lazy(rows: Array) -> Sum:
+    """Begin an expression with these rows."""
+    return Sum((1, rows))
 
 
 @cache

@@ -228,25 +228,14 @@ class PerNode:
     def at_nodes(self, positions: Array) -> PerNode:
         """Values of the nodes at these positions.
 
-        Parameters
-        ----------
-        positions : ndarray of int
-            Shape (b,); a position may occur more than once.
-
-        Returns
-        -------
-        PerNode
-            With b values.
+        positions: shape (b,); a position may occur more than once.
         """
         return PerNode(tuple(self.values[int(i)] for i in positions))
 
     def kinds(self) -> Array:
         """Which nodes have equal values.
 
-        Returns
-        -------
-        ndarray of int
-            Shape (n,), the same number where the values are equal.
+        Result: shape (n,), the same number where the values are equal.
         """
         known: dict[Any, int] = {}
         return np.array([known.setdefault(v, len(known)) for v in self.values], np.int64)
@@ -263,11 +252,6 @@ def per_node(values: Any) -> PerNode:
     ----------
     values : sequence or ndarray
         A number or schedule for each node; or an array of shape (rounds, n), whose last row stays.
-
-    Returns
-    -------
-    PerNode
-        The values.
 
     Raises
     ------
@@ -330,11 +314,6 @@ def listed(values: Sequence[float]) -> Listed:
     values : sequence of float
         At least one number, each 0 or above.
 
-    Returns
-    -------
-    Listed
-        The schedule.
-
     Examples
     --------
     >>> import tacenda as tc
@@ -380,11 +359,6 @@ def are_numbers(*values: Any) -> bool:
     ----------
     *values : object
         Numbers, schedules, or values for each node.
-
-    Returns
-    -------
-    bool
-        False if one of them may change.
 
     Examples
     --------
@@ -476,11 +450,6 @@ def to_plain(value: Any) -> Any:
     ----------
     value : object
         A schedule or anything else.
-
-    Returns
-    -------
-    dict or object
-        What a file can hold.
 
     Examples
     --------

@@ -24,29 +24,29 @@ MOST = 3  # processes beside a run: what there is to compile is not worth starti
 # f float64
 _NODES = "n n f2' f1 f f1"
 KERNELS = (  # in the order in which a run needs them
-    ("problem.kernels.eigen", "_rotate", "f2 f2 n"),
-    ("problem.kernels.gradient", "are_positions", "i1' n"),
-    ("problem.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n f1 f1' i2"),
+    ("questions.kernels.eigen", "_rotate", "f2 f2 n"),
+    ("questions.kernels.gradient", "are_positions", "i1' n"),
+    ("questions.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n f1 f1' i2"),
     ("privacy.noise.streams", "release_normal", "n n u1 i1 n n f2 f1 f2 f1 f2"),
     ("privacy.noise.streams", "edge_words", "n n u1 i1 i1 f1 n n u2"),
     ("graph.kernels", "breadth_first", "i1' i1' n i1 i1"),
     ("graph.kernels", "add_up", "i1 i1 i1"),
     ("runtime.kernels", "branch_sums", "i1 i1 i1 u2"),
-    ("problem.kernels.mapping", "mapped_rows", "n n f2' i1 i1 i1 f2' f f2"),
-    ("problem.kernels.rows", "all_within", "f1' f"),
+    ("questions.kernels.mapping", "mapped_rows", "n n f2' i1 i1 i1 f2' f f2"),
+    ("questions.kernels.rows", "all_within", "f1' f"),
     ("runtime.kernels", "branch_means", "i1 i1 i1 f1 f1 f2 f"),
-    ("problem.kernels.gradient", "integer_sums", f"{_NODES} i1 i1 f2 - n - f f1' i2"),
-    ("problem.kernels.gradient", "margins", "n n f2' i1 i1 i1 i1 f2 n f2"),
+    ("questions.kernels.gradient", "integer_sums", f"{_NODES} i1 i1 f2 - n - f f1' i2"),
+    ("questions.kernels.gradient", "margins", "n n f2' i1 i1 i1 i1 f2 n f2"),
     ("row_kernels", "combined", "n n 4f 4f1 n f2' f2' f2' f2' f2"),
     (
-        "problem.kernels.gradient",
+        "questions.kernels.gradient",
         "gradients",
-        f"{_NODES} i1 i1 i1 i1 i1 i1' f2 - n - f f1 f f b f2 f2",
+        f"{_NODES} i1 i1 i1 i1 i1 i1' f2' - n - f f1 f f b f2 f2",
     ),
     ("runtime.kernels", "row_sums", "n n i1 i1' s1' f1' f2' f2"),
-    ("problem.kernels.rows", "slopes_of", "n - f1' f1' f1"),
-    ("problem.kernels.rows", "curvatures_of", "n - f1' f1' f1"),
-    ("problem.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n f1 f2"),
+    ("losses.compiled", "slopes_of", "n - f1' f1' f1"),
+    ("losses.compiled", "curvatures_of", "n - f1' f1' f1"),
+    ("questions.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n f1 f2"),
 )
 
 
@@ -81,7 +81,7 @@ def compile_all(turn: int = 0, of: int = 1) -> None:
 
 def is_warm() -> bool:
     """Whether this program's kernels were compiled before, by a look at one of them."""
-    gradients = kernel("problem.kernels.gradient", "gradients")
+    gradients = kernel("questions.kernels.gradient", "gradients")
     source = Path(gradients.py_func.__code__.co_filename)
     kept = Path(gradients.stats.cache_path).glob(f"{source.stem}.gradients-*.nbi")
     return any(index.stat().st_mtime >= source.stat().st_mtime for index in kept)

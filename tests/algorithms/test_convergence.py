@@ -12,7 +12,7 @@ import pytest
 import tacenda as tc
 from support import LEAST_SQUARES, TUNED, shards, uneven
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.runtime.simulate import ConvergenceWarning
+from tacenda.errors import ConvergenceWarning
 
 A = tc.algorithms
 GRAPHS = {

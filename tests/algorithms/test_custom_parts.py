@@ -12,15 +12,15 @@ import tacenda as tc
 from custom_parts import group_lasso, log_cosh
 from node_stage import Crowd, simulated, small_contract
 from support import TUNED, run_spec, shards
+from tacenda import losses
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.content import content_hash
 from tacenda.errors import PrivacyError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.node.drafting import plugin_codes
-from tacenda.node.run_plan import make_plan
-from tacenda.problem import losses
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.runtime.simulate import simulate
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.setup.drafting import plugin_codes
 
 KNOWN = tc.losses.CustomLoss(
     "mine",
@@ -160,7 +160,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "[tacenda.losses]\nsharp-logistic = sharp_loss:LOSS\n", "utf-8"
     )
     monkeypatch.syspath_prepend(str(home))
-    monkeypatch.setattr(losses, "_REGISTERED", {})
+    monkeypatch.setattr(losses.registry, "_REGISTERED", {})
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]))
     return home
 

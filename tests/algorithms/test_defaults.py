@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 
 from tacenda.algorithms import ALGORITHMS
-from tacenda.algorithms.base import Algorithm, Needs
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.needs import Needs
 
 DEFAULTS = {
     "admm": {"penalty": 0.5},

@@ -31,7 +31,7 @@ def test_no_private_method_is_forgotten() -> None:
     assert served == {type(algorithm).__name__ for algorithm in CHOSEN.values()}
 
 
-@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tacenda.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", sorted(CHOSEN))
 @pytest.mark.parametrize("prepare", [None, "whitening"])
 def test_private_runs_on_float32_records(name: str, prepare: str | None) -> None:

@@ -29,7 +29,7 @@ def records() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "loss"), SERVED)
-@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tacenda.errors.ConvergenceWarning")
 def test_it_runs_and_keeps_the_budget(name: str, loss: str) -> None:
     problem = tc.Problem(records(), loss=loss, strength=0.1)
     private = support(name, loss, "l2").private

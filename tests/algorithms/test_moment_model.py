@@ -11,14 +11,15 @@ import pytest
 
 import tacenda as tc
 from support import run_spec, shards, uneven
-from tacenda.algorithms.moments import MomentRegression, Quadratic, cleaned, curvature, each_row
+from tacenda.algorithms.moments import MomentRegression, each_row
+from tacenda.algorithms.quadratic import Quadratic, cleaned, curvature
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
-from tacenda.problem.facts import Facts
-from tacenda.runtime.held import Held
+from tacenda.questions.facts import Facts
 from tacenda.runtime.local import LocalHosts
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.spec import RunSpec
 
 N, P = 5, 3
@@ -48,7 +49,7 @@ def played(
     states = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(4), start)
+        hosts = LocalHosts(spec, LocalShards(data, [np.arange(N)]), SimulatedNoise(4), start)
         for turn in range(1, rounds + 1):
             hosts.step(turn)
             states.append(hosts._hosts[0].state)
@@ -204,8 +205,8 @@ def test_after_a_change_of_members_the_map_stays_and_the_rows_are_agreed_anew() 
     left = algorithm.released(states[-1])
     assert {"centre", "values", "vectors"} <= set(left)
     assert np.array_equal(left["centre"], states[-1].centre[0])
-    assert algorithm.agrees and algorithm.masks
-    assert not MomentRegression(noise="independent").masks
+    assert algorithm.traits.reaches_consensus and algorithm.traits.masks
+    assert not MomentRegression(noise="independent").traits.masks
 
 
 @pytest.mark.parametrize("std", [0.0, 1e-3, 0.3])

@@ -10,10 +10,11 @@ import pytest
 
 import tacenda as tc
 from support import shards, uneven
-from tacenda.algorithms.moments import MomentRegression, of_released
+from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.quadratic import of_released
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.accounting.calibration import gaussian_mu
-from tacenda.problem.regularisers import L1
+from tacenda.regularisers import L1
 from tacenda.runtime import loop as module
 from tacenda.runtime.result import load
 
@@ -200,7 +201,7 @@ def test_members_plan_it_from_their_contract_on_whole_numbers(
     rounds: int, regulariser: str
 ) -> None:
     from node_stage import small_contract
-    from tacenda.node.run_plan import make_plan
+    from tacenda_node.peer.run_plan import make_plan
 
     contract = small_contract(
         4,

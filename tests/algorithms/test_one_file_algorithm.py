@@ -22,7 +22,7 @@ from node_stage import Crowd, simulated, small_contract
 from tacenda.algorithms import registry
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import InputError, PrivacyError
-from tacenda.node.run_plan import make_plan
+from tacenda_node.peer.run_plan import make_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-algorithm.md"
 ENTRY = "[tacenda.algorithms]\ndgd = dgd:DGD\n"

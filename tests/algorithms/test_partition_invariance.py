@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 import tacenda as tc
 from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement, shards, uneven
-from tacenda.runtime.simulate import ConvergenceWarning
+from tacenda.errors import ConvergenceWarning
 
 A = tc.algorithms
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 A, S = tc.algorithms, tc.schedules
 D, ROUNDS = 3, 4
@@ -43,7 +43,6 @@ class Plain:
         self, edges: list[tuple[int, int]], seed: int = 0, multiplier: float = 0.7
     ) -> None:
         rng = np.random.default_rng(seed)
-        self.memo: dict[str, Any] = {}
         root = rng.normal(size=(N, D, D))
         self.h, self.b = root @ root.transpose(0, 2, 1) + np.eye(D), rng.normal(size=(N, D))
         self.join = np.zeros((N, N))
@@ -276,7 +275,7 @@ def test_linearised_admm(kind: str, radius: float | None, step: str) -> None:
     assert node.asked.gradients == [(4, False, step != "prox")] * steps * ROUNDS
     assert [s or 1.0 for _, s in node.asked.releases] == pytest.approx(stds)
     assert {n for n, _ in node.asked.releases} == {"gaussian"}
-    assert algorithm.steps_per_round == steps and algorithm.samples_records
+    assert algorithm.traits.steps_per_round == steps and algorithm.traits.sample == "poisson"
 
 
 def test_automatic_regulariser_step_takes_the_prox_where_there_is_no_gradient() -> None:
@@ -322,8 +321,8 @@ def test_gossip(noise: str) -> None:
     word = "correlated" if noise == "correlated" else "gaussian"
     assert node.asked.releases == [(word, None)] * ROUNDS
     assert node.asked.gradients == [(batch, False, False)] * ROUNDS
-    assert algorithm.shared_noise == (3.0 if noise == "correlated" else None)
-    assert algorithm.exchanges_per_round == 2
+    assert algorithm.traits.shared_noise == (3.0 if noise == "correlated" else None)
+    assert algorithm.traits.exchanges_per_round == 2
 
 
 @pytest.mark.parametrize("tail", [0.5, 0.1, 1.0, 0.34])
@@ -359,9 +358,9 @@ def test_dual_averaging(kind: str) -> None:
     word = "correlated" if kind == "correlated" else "gaussian"
     assert node.asked.releases == [(word, None)] * ROUNDS
     assert node.asked.gradients == [(batch, kind == "one", False)] * ROUNDS
-    assert algorithm.shared_noise == (4.0 if kind == "correlated" else None)
-    assert algorithm.draws_one_record == (kind == "one")
-    assert algorithm.samples_records == (batch is not None)
+    assert algorithm.traits.shared_noise == (4.0 if kind == "correlated" else None)
+    drawn = "all" if batch is None else "poisson"
+    assert algorithm.traits.sample == ("one" if kind == "one" else drawn)
 
 
 def test_the_default_offset_of_plain_dual_averaging_is_the_papers() -> None:
@@ -390,18 +389,17 @@ def test_what_an_algorithm_says_of_itself() -> None:
     programs' other parts rest on these words."""
     said = {
         algorithm.name: (
-            algorithm.steps_per_round,
-            algorithm.exchanges_per_round,
-            algorithm.samples_records,
-            algorithm.draws_one_record,
-            algorithm.noise_in_objective,
-            algorithm.keeps_secret,
-            algorithm.shared_noise,
+            algorithm.traits.steps_per_round,
+            algorithm.traits.exchanges_per_round,
+            algorithm.traits.sample,
+            algorithm.traits.noise_in_objective,
+            algorithm.traits.keeps_secret,
+            algorithm.traits.shared_noise,
         )
         for algorithm in (kind() for kind in A.ALGORITHMS.values())
     }
-    usual = (1, 1, False, False, False, False, None)
-    inside = (1, 1, False, False, True, False, None)
+    usual = (1, 1, "all", False, False, None)
+    inside = (1, 1, "all", True, False, None)
     assert said == {
         **dict.fromkeys(
             ("admm", "optimum", "pvp", "dpadmm", "ddpadmm", "cdpadmm", "dda", "dpdda"), usual
@@ -411,7 +409,7 @@ def test_what_an_algorithm_says_of_itself() -> None:
         "gossipgd": (*usual[:-1], 10.0),
         **dict.fromkeys(("treegd", "moments"), (*usual[:-1], np.inf)),
     }
-    assert A.PVP(closing_dvp=True).noise_in_objective
-    assert A.PVP(centre="hidden").keeps_secret
+    assert A.PVP(closing_dvp=True).traits.noise_in_objective
+    assert A.PVP(centre="hidden").traits.keeps_secret
     assert A.PVP(noise="gaussian").published_form() == A.PVP(centre="hidden")
     assert A.ADMM().averaging_weight(1, 3) == 1.0

@@ -4,6 +4,7 @@ reads which file it is."""
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from chaos_members import command, nothing_charged, same_bits
 from node_stage import Crowd, small_contract, small_schema
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.state.database import FILE
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +108,27 @@ def test_the_same_member_twice_on_one_state(crowd: Crowd) -> None:
     finally:
         crowd.stop()
     same_bits(crowd, crowd.models())
+
+
+@pytest.mark.parametrize("crowd", [1500], indirect=True)  # still running when the copy is up
+def test_a_copied_state_beside_the_first(crowd: Crowd, tmp_path: Path) -> None:
+    """A copy of the state folder on the same machine, with the same ledger."""
+    crowd.start()
+    crowd.until("m1", "round one done")
+    first = crowd.processes["m1"]
+    shutil.copytree(crowd.folder("m1") / "state", tmp_path / "copy")
+    crowd.options["m1"] = {**crowd.options.get("m1", {}), "state": tmp_path / "copy"}
+    _refused(crowd, "m1", 4, "Another node runs on a copy of this state: it holds the mark")
+    assert first.is_alive()
+    crowd.processes["m1"] = first
+
+
+def test_a_state_of_another_version(crowd: Crowd) -> None:
+    _stopped_in_the_run(crowd)
+    with sqlite3.connect(crowd.folder("m1") / "state" / FILE) as db:
+        db.execute("UPDATE about SET value = ? WHERE name = 'format'", (b"tacenda-node-0",))
+    db.close()
+    _refused(crowd, "m1", 4, "is a node's state of another version of the program")
 
 
 @pytest.mark.parametrize("crowd", [1500], indirect=True)  # still running when the copy is up

@@ -15,7 +15,7 @@ from chaos_members import command, nothing_charged, same_bits
 from chaos_proxy import ChaosProxy
 from connect_proxy import ConnectProxy
 from node_stage import Crowd, small_contract
-from tacenda.node.rehearse import free_ports
+from tacenda_node.setup.rehearse import free_ports
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -81,36 +80,6 @@ def test_no_line_of_a_list_of_commands_is_cut_off(group: str, width: int) -> Non
     assert all(line[2] != " " for line in listed), (
         f"a summary goes over more than one line:\n{shown}"
     )
-
-
-def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
-    seconds = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        assert run("--help").returncode == 0
-        seconds.append(time.perf_counter() - begin)
-        if seconds[-1] < 0.5:
-            break
-    # Another process may hold the machine for a while, so the quickest of a few counts, and the
-    # imports are looked at too.
-    code = "import sys; from tacenda.cli.app import app; print([m for m in %r if m in sys.modules])"
-    heavy = [
-        "numba",
-        "scipy",
-        "sklearn",
-        "networkx",
-        "dp_accounting",
-        "numpy",
-        "pydantic",
-        "plotly",
-        "grpc",
-        "matplotlib",
-    ]
-    found = subprocess.run(
-        [sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == "[]"
-    assert min(seconds) < 2.0
 
 
 def test_exit_codes_and_sentences(tools: Any, tmp_path: Path) -> None:

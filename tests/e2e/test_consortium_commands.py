@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from node_stage import small_schema
 from tacenda.cli.app import app
 from tacenda.data.random_records import write_random_records
-from tacenda.node.identity import contract_files
+from tacenda_node.identity import contract_files
 
 FIRST = ["--name", "north", "--title", "A study", "--member", "east", "--epsilon", "2"]
 PLACE = ["--data", "north.csv", "--address", "localhost:17001"]

@@ -18,10 +18,10 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from tests import engine_stage
-from tests.cli_tools import answer, tacenda
 
+import engine_stage
 import tacenda as tc
+from cli_tools import answer, tacenda
 from tacenda.estimators import PrivateLogisticRegression
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, small_contract
 from tacenda.cli.app import app
-from tacenda.evidence import check, make
-from tacenda.node.settings import write_settings
+from tacenda_node.evidence import check, make
+from tacenda_node.operate.settings import write_settings
 
 
 @pytest.mark.slow

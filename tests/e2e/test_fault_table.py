@@ -16,7 +16,7 @@ LINES = [
     for line in PAGE.read_text("utf-8").splitlines()
     if line.startswith("| ") and not line.startswith(("| fault", "| ---"))
 ]
-SPOKEN = ["node", "cli", "privacy/lasting", "data", "runtime"]
+SPOKEN = ["tacenda_node", *(f"tacenda/{p}" for p in ("cli", "privacy/lasting", "data", "runtime"))]
 
 
 @cache
@@ -30,7 +30,7 @@ def program() -> str:
     """All that the program can say, with `…` for what it fills in."""
     found = []
     for part in SPOKEN:
-        for path in sorted((ROOT / "src" / "tacenda" / part).rglob("*.py")):
+        for path in sorted((ROOT / "src" / part).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.JoinedStr):
                     words = [

@@ -22,7 +22,7 @@ from tacenda.runs.references import CEILING, SERVER
 
 pytest.importorskip("mpi4py")
 TESTS = Path(__file__).parents[1]
-STAGE, SOURCE = str(TESTS / "mpi_stage.py"), TESTS.parent / "src"
+STAGE, SOURCE = str(TESTS / "helpers" / "mpi_stage.py"), TESTS.parent / "src"
 FIT = ["fit", "--data", "breast_cancer", "--nodes", "6", "-a", "dpdda", "--epsilon", "4"]
 FIT += ["--seed", "0", "--no-references", "--no-report", "--rounds", "1500"]
 MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
@@ -32,7 +32,9 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install
 def environment(**more: str) -> dict[str, str]:
     """A single thread for each process."""
     one = dict.fromkeys(("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    path = os.pathsep.join([str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    path = os.pathsep.join(
+        [str(TESTS / "helpers"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    )
     return {**os.environ, **one, "PYTHONPATH": path, **more}
 
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, small_contract
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
-from tacenda.node.run import run_node
-from tacenda.node.settings import NodeSettings
-from tacenda.node.state.accounts import default_ledger, ledger_path
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.operate.settings import NodeSettings
+from tacenda_node.peer.run import run_node
+from tacenda_node.state.accounts import default_ledger, ledger_path
 
 EPSILON = 5.0  # of every contract here
 

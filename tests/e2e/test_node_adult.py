@@ -40,7 +40,7 @@ def adult(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Pat
 
 def _crowd(folder: Path, adult: tuple[Path, dict[str, Path], list[int]], seed: int | None) -> Crowd:
     from tacenda.data.schema import Schema
-    from tacenda.node.identity.contract import Contract
+    from tacenda_node.identity.contract import Contract
 
     schema = Schema.read(adult[0])
     plain = small_contract(MEMBERS, rounds=ROUNDS, schema_hash=schema.hash()).to_plain()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from node_stage import Crowd, simulated, small_contract
-from tacenda.node.commands import main
-from tacenda.node.identity import certificates, contract_files
-from tacenda.node.identity.certificates import Identity
-from tacenda.node.membership.amendments import amendment_path
+from tacenda_node.commands import main
+from tacenda_node.identity import certificates, contract_files
+from tacenda_node.identity.certificates import Identity
+from tacenda_node.membership.amendments import amendment_path
 
 ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
 
@@ -61,7 +61,7 @@ def test_a_key_and_certificate_are_replaced_in_the_middle_of_a_run(tmp_path: Pat
     np.testing.assert_array_equal(models, simulated(crowd.stage, seed=3))
     new = Identity.read(crowd.folder("m2") / "identity").fingerprint
     assert new != old
-    from tacenda.node.state.database import NodeState
+    from tacenda_node.state.database import NodeState
 
     state = NodeState(crowd.folder("m0") / "state")
     try:

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, made_identity, small_contract
 from tacenda.errors import BudgetError, InputError, StateError
-from tacenda.node.doctor import examine
-from tacenda.node.identity import contract_files
-from tacenda.node.run import run_node
-from tacenda.node.settings import NodeSettings
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.identity import contract_files
+from tacenda_node.operate.settings import NodeSettings
+from tacenda_node.peer.run import run_node
+from tacenda_node.setup.doctor import examine
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,8 @@ def test_doctor_names_what_is_wrong(finished: Crowd, tmp_path: Path) -> None:
 
 
 def test_the_commands_speak_plainly(finished: Crowd, tmp_path: Path) -> None:
-    from tacenda.node.commands import certs_app, contract_app
+    from tacenda_node.commands.certs import certs_app
+    from tacenda_node.commands.contracts import contract_app
 
     runner = CliRunner()
     shown = runner.invoke(certs_app, ["show", "-i", str(finished.folder("m0") / "identity")])

@@ -11,7 +11,7 @@ import pytest
 
 from node_stage import simulated, small_contract, small_schema
 from tacenda.data.schema import Label, Schema
-from tacenda.node.rehearse import rehearse
+from tacenda_node.setup.rehearse import rehearse
 
 
 def _stage(folder: Path, **changes: Any) -> Any:

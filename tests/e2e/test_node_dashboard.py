@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from node_stage import Crowd, small_contract
-from tacenda.node.dashboard.page import TOKEN_FILE
-from tacenda.node.facts import NodeFacts
-from tacenda.node.rehearse import free_ports
-from tacenda.node.status import read_status
+from tacenda_node.setup.rehearse import free_ports
+from tacenda_node.watch.dashboard.page import TOKEN_FILE
+from tacenda_node.watch.status import NodeStatus
+from tacenda_node.watch.status_file import read_status
 
 CHROMIUM = next((p for p in map(shutil.which, ("chromium", "google-chrome")) if p), None)
 
@@ -53,8 +53,8 @@ class Watched:
         finally:
             ask.close()
 
-    def facts(self) -> dict[str, Any]:
-        return dict(json.loads(self.get("/facts", Authorization=f"Bearer {self.token}")[2]))
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.get("/status", Authorization=f"Bearer {self.token}")[2]))
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +64,18 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     made.crowd.stop()
 
 
-def test_facts_only_for_the_token_and_by_this_machines_name(watched: Watched) -> None:
+def test_status_only_for_the_token_and_by_this_machines_name(watched: Watched) -> None:
     good = {"Authorization": f"Bearer {watched.token}"}
-    assert watched.get("/facts", **good)[0] == 200
+    assert watched.get("/status", **good)[0] == 200
     for bad in ({}, {"Authorization": "Bearer " + "x" * 43}, {"Authorization": watched.token}):
-        code, _, body = watched.get("/facts", **bad)
+        code, _, body = watched.get("/status", **bad)
         assert code == 401
         assert b"m1" not in body
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::2]:1", ""):
-        assert watched.get("/facts", **good, Host=host)[0] == 421, host
+        assert watched.get("/status", **good, Host=host)[0] == 421, host
     for host in ("localhost:9999", "127.0.0.1", "[::1]:80", "[::1]"):
-        assert watched.get("/facts", **good, Host=host)[0] == 200, host
-    assert watched.get(f"/facts?token={watched.token}")[0] == 401
+        assert watched.get("/status", **good, Host=host)[0] == 200, host
+    assert watched.get(f"/status?token={watched.token}")[0] == 401
     assert watched.get("/../state/node.sqlite", **good)[0] == 404
     code, headers, page = watched.get("/")
     assert code == 200
@@ -89,12 +89,14 @@ def test_facts_only_for_the_token_and_by_this_machines_name(watched: Watched) ->
 
 def test_page_and_status_tell_the_same_and_nothing_private(watched: Watched) -> None:
     """The fields are a closed list; no record, no key and no digest of one is among them."""
-    served, end = watched.facts(), time.monotonic() + 20
+    served, end = watched.status(), time.monotonic() + 20
     while served["lasting"] is None and time.monotonic() < end:
         time.sleep(0.5)
-        served = watched.facts()
+        served = watched.status()
     told = read_status(watched.state)
-    assert served.keys() == told.to_plain().keys() == NodeFacts.from_plain(served).to_plain().keys()
+    assert (
+        served.keys() == told.to_plain().keys() == NodeStatus.from_plain(served).to_plain().keys()
+    )
     still = ("member", "title", "contract", "state", "round", "rounds", "run", "lasting")
     assert {k: served[k] for k in still} == json.loads(
         json.dumps({k: told.to_plain()[k] for k in still})
@@ -107,7 +109,7 @@ def test_page_and_status_tell_the_same_and_nothing_private(watched: Watched) -> 
             assert inner[:20] not in text
     import sqlite3
 
-    from tacenda.node.state.database import FILE
+    from tacenda_node.state.database import FILE
 
     with sqlite3.connect(f"file:{watched.state / FILE}?mode=ro", uri=True) as db:
         secret = bytes(db.execute("SELECT value FROM about WHERE name='key'").fetchone()[0])
@@ -135,7 +137,7 @@ def test_page_in_a_browser(watched: Watched) -> None:
         page.on("pageerror", lambda e: complaints.append(str(e)))
         page.on("request", lambda r: asked.append(r.url))
         page.goto(f"http://127.0.0.1:{watched.port}/#{watched.token}")
-        page.wait_for_selector("#facts:not([hidden])")
+        page.wait_for_selector("#status:not([hidden])")
         # The token is gone from the address, and was never part of a request's
         assert watched.token not in page.url
         assert not [url for url in asked if watched.token in url]
@@ -158,7 +160,7 @@ def test_page_in_a_browser(watched: Watched) -> None:
         assert page.evaluate(ground) != light
         _readable(page)
         page.reload()  # the tab keeps the token
-        page.wait_for_selector("#facts:not([hidden])")
+        page.wait_for_selector("#status:not([hidden])")
         shots = os.environ.get("TACENDA_SCREENSHOTS")
         if shots:
             page.screenshot(path=f"{shots}/dashboard-narrow.png", full_page=True)
@@ -170,10 +172,10 @@ def test_page_in_a_browser(watched: Watched) -> None:
         stranger.fill("#token", "wrong" * 10)
         stranger.keyboard.press("Enter")
         playwright.expect(stranger.locator("#enter-words")).to_contain_text("not this node's token")
-        assert stranger.is_hidden("#facts")
+        assert stranger.is_hidden("#status")
         stranger.fill("#token", watched.token)
         stranger.keyboard.press("Enter")
-        stranger.wait_for_selector("#facts:not([hidden])")
+        stranger.wait_for_selector("#status:not([hidden])")
         browser.close()
 
 
@@ -192,8 +194,8 @@ def _readable(page: Any) -> None:
       const under = (e) => { for (; e; e = e.parentElement) {
         const c = getComputedStyle(e).backgroundColor;
         if (c !== 'rgba(0, 0, 0, 0)') return c; } return 'rgb(255, 255, 255)'; };
-      return [...document.querySelectorAll('#facts *, footer *')].filter(e => e.checkVisibility() &&
-          [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
+      return [...document.querySelectorAll('#status *, footer *')].filter(e =>
+          e.checkVisibility() && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
           !e.closest('svg')).map(e => {
         const [a, b] = [light(getComputedStyle(e).color), light(under(e))].sort((x, y) => y - x);
         return [(a + 0.05) / (b + 0.05), e.tagName + ' ' + e.textContent.slice(0, 30)]; })

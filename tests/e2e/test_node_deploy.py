@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tacenda.node.commands import node_app
+from tacenda_node.commands.node import node_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = (

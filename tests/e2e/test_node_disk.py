@@ -21,7 +21,8 @@ import pytest
 from node_stage import Crowd, simulated, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
-from tacenda.node.state.database import NodeState, booked
+from tacenda_node.state.database import NodeState
+from tacenda_node.state.looks import booked
 
 mounts = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 
@@ -40,7 +41,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
 
 def tacenda(crowd: Crowd, name: str) -> subprocess.Popen[bytes]:
     """The member as `tacenda node run`, for its exit code and its words."""
-    words = ["tacenda" if w == "tacenda.node" else w for w in crowd.stage.command(name)]
+    words = ["tacenda" if w == "tacenda_node" else w for w in crowd.stage.command(name)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 

@@ -21,16 +21,16 @@ from chaos_members import command
 from node_stage import Crowd, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
-from tacenda.node.commands import main
-from tacenda.node.evaluation_plan import statistic_of
-from tacenda.node.identity.contract import Contract
-from tacenda.node.member_records import read_records
-from tacenda.node.membership.amendments import amendment_path
-from tacenda.node.signed_statement import verify_statement
-from tacenda.node.state.database import NodeState
-from tacenda.node.status import read_status
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.problem.statistics import Records
+from tacenda.questions.statistics import Records
+from tacenda_node.commands import main
+from tacenda_node.evidence.signed_statement import verify_statement
+from tacenda_node.identity.contract import Contract
+from tacenda_node.membership.amendments import amendment_path
+from tacenda_node.peer.evaluation_plan import statistic_of
+from tacenda_node.peer.member_records import read_records
+from tacenda_node.state.database import NodeState
+from tacenda_node.watch.status_file import read_status
 
 TERMS = {"held_out": 0.25, "epsilon": 3.0}
 TRUSTING = {"epsilon": 5.0, "delta": 1e-5, "coalition": 1}
@@ -126,11 +126,11 @@ def test_three_members_evaluate_their_model(tmp_path: Path) -> None:
     signed = verify_statement(state, contract)
     assert signed.evaluation is not None
     assert 2.1 < signed.evaluation.epsilon <= 3.0 * (1 + 1e-6) < signed.statement.epsilon
-    facts = read_status(state)
-    assert facts.evaluation is not None and facts.evaluation.state == "done"
-    assert facts.evaluation.records == contract.held_out_size("m1")
-    assert {m["name"] for m in facts.evaluation.measures} >= {"accuracy", "roc_auc", "log_loss"}
-    assert facts.summary == "finished after the evaluation"
+    status = read_status(state)
+    assert status.evaluation is not None and status.evaluation.state == "done"
+    assert status.evaluation.records == contract.held_out_size("m1")
+    assert {m["name"] for m in status.evaluation.measures} >= {"accuracy", "roc_auc", "log_loss"}
+    assert status.summary == "finished after the evaluation"
     # Started again, a finished node keeps its statement and its result to the byte
     path = state / "statement.json"
     kept = [path, state / "results" / "treegd-m1.safetensors", state / "evaluation.json"]
@@ -149,7 +149,7 @@ def test_three_members_evaluate_their_model(tmp_path: Path) -> None:
 
 def _dying(place: str, before: bool) -> Any:
     """Kill this process at a place of the closing run."""
-    from tacenda.node import evaluation_run, session
+    from tacenda_node.peer import evaluation_run, session
 
     if place == "begin":
         owner, name = evaluation_run.EvaluationRun, "run"
@@ -176,7 +176,7 @@ def dies(options: dict[str, Any], output: str, place: str, before: bool = True) 
 
 def dies_before_leave(options: dict[str, Any], output: str) -> None:
     """A member that is killed after its result is there, and before it has taken leave."""
-    from tacenda.node import run
+    from tacenda_node.peer import run
 
     run._take_leave = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     command(options, output)
@@ -184,7 +184,7 @@ def dies_before_leave(options: dict[str, Any], output: str) -> None:
 
 def dies_before_its_counts_leave(options: dict[str, Any], output: str) -> None:
     """A member that meets the others in the evaluation, and is killed when it is to release."""
-    from tacenda.node.transport import exchange
+    from tacenda_node.wire import exchange
 
     book = exchange.Exchange.book
 
@@ -199,7 +199,7 @@ def dies_before_its_counts_leave(options: dict[str, Any], output: str) -> None:
 
 
 def with_another_model(options: dict[str, Any], output: str) -> None:
-    from tacenda.node import evaluation_run, run
+    from tacenda_node.peer import evaluation_run, run
 
     for module in (run, evaluation_run):
         module.model_digest = lambda model: "f" * 64  # type: ignore[attr-defined]
@@ -208,7 +208,7 @@ def with_another_model(options: dict[str, Any], output: str) -> None:
 
 def stops_in_evaluation(options: dict[str, Any], output: str) -> None:
     """A member whose operator presses Ctrl-C once the evaluation has begun."""
-    from tacenda.node import evaluation_run
+    from tacenda_node.peer import evaluation_run
 
     real = evaluation_run.Session.run
 
@@ -436,6 +436,64 @@ def test_a_release_in_the_evaluation_is_not_paid_twice(tmp_path: Path) -> None:
     require_nothing_reserved(crowd, stay, before)
 
 
+def with_false_counts(options: dict[str, Any], output: str, lie: str) -> None:
+    """A member whose counts in the evaluation are what no honest one releases."""
+    from tacenda.privacy.secrets.door import Door
+    from tacenda_node.peer import evaluation_run
+
+    masked, open_release = Door.release_masked, Door.release
+    begin = evaluation_run.EvaluationRun.run
+
+    def false_masked(self: Door, *arguments: Any) -> Any:
+        rows, unit = masked(self, *arguments)
+        random = np.random.default_rng(1).integers(0, 2**64, rows.shape, np.uint64)
+        return (rows + np.uint64(2**40) if lie == "a shift" else random), unit
+
+    def false_open(self: Door, *arguments: Any) -> Any:
+        return open_release(self, *arguments) + 1e5
+
+    def run(self: Any, *arguments: Any) -> Any:
+        Door.release_masked, Door.release = false_masked, false_open  # type: ignore[method-assign]
+        return begin(self, *arguments)
+
+    evaluation_run.EvaluationRun.run = run  # type: ignore[method-assign]
+    command(options, output)
+
+
+@pytest.mark.parametrize(
+    ("noise", "lie"),
+    [
+        ("masked", "a shift"),
+        pytest.param("masked", "random", marks=pytest.mark.slow),
+        pytest.param("independent", "a shift", marks=pytest.mark.slow),
+    ],
+)
+def test_impossible_counts_end_the_evaluation(tmp_path: Path, noise: str, lie: str) -> None:
+    """The model stays, nobody reads a result from the counts, and what was released is paid once,
+    also after a restart."""
+    privacy = TRUSTING if noise == "masked" else {"epsilon": 5.0, "delta": 1e-5}
+    algorithm = {"name": "treegd"} if noise == "masked" else {"name": "ipadmm", "penalty": 0.1}
+    crowd = evaluated(tmp_path, privacy=privacy, algorithm=algorithm)
+    try:
+        crowd.start("m0", "m2")
+        crowd.start_as("m1", with_false_counts, lie)
+        codes = crowd.wait(120)
+        assert codes == dict.fromkeys(crowd.names, 0), [crowd.output(n) for n in crowd.names]
+        require_nothing_reserved(crowd, crowd.names, dict.fromkeys(crowd.names, 1))
+        crowd.start("m0")  # and stays so
+        assert crowd.wait(60, ["m0"]) == {"m0": 0}
+    finally:
+        crowd.stop()
+    require_nothing_reserved(crowd, crowd.names, dict.fromkeys(crowd.names, 1))
+    for name in crowd.names:
+        assert not (crowd.folder(name) / "state" / "evaluation.json").exists()
+        status = read_status(crowd.folder(name) / "state")
+        assert status.evaluation is not None
+        assert status.evaluation.state == "ended without a result"
+        assert any("honest members cannot release" in words for words in status.warnings)
+        assert (crowd.folder(name) / "state" / "results").is_dir()
+
+
 @pytest.mark.slow
 def test_a_result_that_is_worse_than_a_guess_is_told(tmp_path: Path, tools: ModuleType) -> None:
     """All labels are the same, and the training's noise hides them (seeded): the model is worse
@@ -468,9 +526,9 @@ def test_a_result_that_is_worse_than_a_guess_is_told(tmp_path: Path, tools: Modu
     )
     wanted = ("worse than the", "problem.radius of 5")
     state = crowd.folder("m0") / "state"
-    facts = read_status(state)
+    status = read_status(state)
     for words in wanted:
-        assert any(words in sentence for sentence in facts.warnings), facts.warnings
+        assert any(words in sentence for sentence in status.warnings), status.warnings
         assert words in done.stdout + done.stderr
         assert words in tools.tacenda("node", "status", str(state)).stdout
     tools.tacenda("report", str(state), "--out", str(tmp_path / "page.html"))

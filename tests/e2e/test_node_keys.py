@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from node_stage import Crowd, small_contract
-from tacenda.node.doctor import examine
-from tacenda.node.identity import certificates, contract_files
-from tacenda.node.identity.contract import Contract
+from tacenda_node.identity import certificates, contract_files
+from tacenda_node.identity.contract import Contract
+from tacenda_node.setup.doctor import examine
 
 NAMES = ("m0", "Node.East.Example", "South-2")
 

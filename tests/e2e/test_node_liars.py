@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from node_stage import Crowd, small_contract
-from tacenda.node.state.database import FILE
+from tacenda_node.state.database import FILE
 
 GOSSIP = {"name": "gossipgd", "noise": "independent", "mixings": 2, "step_size": 0.5}
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner, Result
 from node_stage import Crowd, simulated, small_contract
 from tacenda.cli.app import app
 from tacenda.errors import StateError
-from tacenda.node.archive import FILE, plan_deletion, verify_archive
-from tacenda.node.settings import read_settings, write_settings
-from tacenda.node.state.database import FILE as STATE
-from tacenda.node.state.database import booked
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.operate.archive import FILE, plan_deletion, verify_archive
+from tacenda_node.operate.settings import read_settings, write_settings
+from tacenda_node.state.database import FILE as STATE
+from tacenda_node.state.looks import booked
 
 
 def member_folder(crowd: Crowd, name: str) -> Path:

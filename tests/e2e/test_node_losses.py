@@ -3,19 +3,23 @@ with one map and one model, and nobody spends more than was reserved."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from node_stage import Crowd, live, small_contract
-from tacenda.node.commands import main
-from tacenda.node.membership.amendments import amendment_path
-from tacenda.node.run_plan import make_plan
 from tacenda.runtime.result import load
+from tacenda_node.commands import main
+from tacenda_node.membership.amendments import amendment_path
+from tacenda_node.peer.run_plan import make_plan
 
 TERMS = {"epsilon": 50.0, "delta": 1e-5, "coalition": 1}
 
@@ -26,6 +30,7 @@ def contract_of(
     limit: float = 6.0,
     graph: str = "complete",
     whitened: bool = True,
+    evaluation: dict[str, Any] | None = None,
     **absence: Any,
 ) -> Any:
     return small_contract(
@@ -36,13 +41,14 @@ def contract_of(
         privacy=TERMS,
         absence={"policy": "continue", "limit_seconds": limit, **absence},
         **({"prepare": {"name": "whitening"}} if whitened else {}),
+        **({} if evaluation is None else {"evaluation": evaluation, "finish_mixing": "exact"}),
     )
 
 
 def live_until(options: dict[str, Any], output: str, turn: int, call: int, sent: bool) -> None:
     """A member whose machine loses power at one message: before it is durable, or when it was
     sent."""
-    from tacenda.node.transport.exchange import Exchange
+    from tacenda_node.wire.exchange import Exchange
 
     honest = Exchange._send
 
@@ -52,8 +58,6 @@ def live_until(options: dict[str, Any], output: str, turn: int, call: int, sent:
             os._exit(9)
         honest(self, key, row, peers)
         if here:
-            import time
-
             time.sleep(0.5)  # for the network thread
             os._exit(9)
 
@@ -125,6 +129,60 @@ def test_a_relaying_member_lost_at_any_message(
     lose(tmp_path, contract_of(graph="ring"), "m1", *place, sent)
 
 
+def live_deaf(options: dict[str, Any], output: str) -> None:
+    """A member to whom m2's vote for view 1 gets through only after a later view was proposed."""
+    from tacenda_node.membership.agreement import Agreement
+
+    honest, later = Agreement.hear, []
+
+    def hear(self: Agreement, peer: str, frame: Any) -> None:
+        if frame.view > 1:
+            later.append(frame.view)
+        votes = {name: vote for name, vote in frame.votes.items() if later or name != "m2"}
+        if votes:
+            honest(self, peer, replace(frame, votes=votes))
+
+    Agreement.hear = hear  # type: ignore[method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_a_member_that_missed_a_decision_is_shown_it_before_the_next(tmp_path: Path) -> None:
+    """m4 is lost before the map is made, and m3 does not hear that all others agree to go on
+    without it. It asks to leave out m2 as well; m0 and m1 vote from a view that m3 does not know.
+    """
+    crowd = Crowd(tmp_path, contract_of(5, losses=3))
+    crowd.keep_own_signatures()
+    rest = ["m0", "m1", "m2", "m3"]
+    try:
+        crowd.start("m0", "m1", "m2")
+        crowd.start_as("m3", live_deaf)
+        crowd.start_as("m4", live_until, 1, 1, False)
+        codes = crowd.wait(240, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    views = {name: changed_views(crowd, name) for name in rest}
+    assert views["m0"] == views["m1"] and views["m0"][:2] == [1, 2]
+    assert views["m3"] == views["m0"][1:], "m3 never enters view 1, and every later one"
+    check_the_rest(crowd, rest, 4)
+
+
+def changed_views(crowd: Crowd, name: str) -> list[int]:
+    """The views that a member has entered, by its log."""
+    lines = [json.loads(line) for line in crowd.log(name).splitlines()]
+    return [line["view"] for line in lines if line["event"] == "membership changed"]
+
+
+@pytest.mark.slow
+def test_a_relaying_member_lost_in_the_last_round_before_an_evaluation(tmp_path: Path) -> None:
+    """m2 lacks the last total. Those who have finished wait with the evaluation until they have
+    agreed to go on without m1 and have handed it over."""
+    evaluation = {"held_out": 0.4, "epsilon": 100.0}
+    contract = contract_of(graph="ring", evaluation=evaluation)
+    lose(tmp_path, contract, "m1", 5, 0, True)  # the models' average goes up, and never down
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "place"), [("m1", (1, 4)), ("m1", (1, 5)), ("m0", (1, 5)), ("m1", (4, 3))]
@@ -148,6 +206,35 @@ def lose(folder: Path, contract: Any, name: str, turn: int, call: int, sent: boo
     finally:
         crowd.stop()
     assert set(codes.values()) == {0}, {other: crowd.output(other) for other in rest}
+    check_the_rest(crowd, rest, 4)
+
+
+def live_and_never_finish(options: dict[str, Any], output: str) -> None:
+    """A member that stays connected after its last round, and never says that it is done."""
+    from tacenda_node.peer.session import Session
+
+    Session.take_leave = lambda self, *_: time.sleep(120)  # type: ignore[method-assign, assignment, return-value]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_who_never_finishes_does_not_hold_up_the_others_for_ever(tmp_path: Path) -> None:
+    """They stay for six times the limit, and have saved their models before."""
+    crowd = Crowd(tmp_path, contract_of(limit=4.0))
+    crowd.keep_own_signatures()
+    rest = ["m0", "m1", "m2"]
+    try:
+        crowd.start(*rest)
+        crowd.start_as("m3", live_and_never_finish)
+        model = crowd.folder("m0") / "state" / "results" / "treegd-m0.safetensors"
+        while not model.exists() and crowd.processes["m0"].is_alive():
+            time.sleep(0.1)
+        saved = time.monotonic()
+        codes = crowd.wait(100, rest)
+        assert time.monotonic() - saved < 6 * 4.0 + 20
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
     check_the_rest(crowd, rest, 4)
 
 
@@ -210,17 +297,17 @@ def test_who_was_away_in_round_one_is_handed_the_map(tmp_path: Path) -> None:
 def live_with_the_last_word_of_a_liar(options: dict[str, Any], output: str) -> None:
     """A member to whom a lying neighbour hands every total once more, after the honest ones: the
     true bytes, under a place and a view that it has made up."""
-    from tacenda.node.protocol import wire
-    from tacenda.node.session import Session
+    from tacenda_node.protocol import frames
+    from tacenda_node.protocol.handed_totals import HandedTotals
 
-    honest = Session._take_total
+    honest = HandedTotals.take
 
-    def take(self: Session, frame: wire.Total) -> bool:
+    def take(self: HandedTotals, frame: frames.Total) -> bool:
         honest(self, frame)
-        false = wire.replaced(frame.claim, view=9, round=7, call=0)
-        return honest(self, wire.replaced(frame, claim=false))
+        false = frames.replaced(frame.claim, view=9, round=7, call=0)
+        return honest(self, frames.replaced(frame, claim=false))
 
-    Session._take_total = take  # type: ignore[method-assign]
+    HandedTotals.take = take  # type: ignore[method-assign]
     live(options, output)
 
 
@@ -237,3 +324,104 @@ def test_a_total_that_is_handed_over_counts_where_the_members_say(tmp_path: Path
         crowd.until("m2", "membership changed", 90.0)
     finally:
         crowd.stop()
+
+
+def live_with_the_map_alone(options: dict[str, Any], output: str, heirs: list[str]) -> None:
+    """The root, whose machine loses power when its first total is durable, and only some of the
+    others have got it."""
+    from tacenda_node.wire.endpoint import Endpoint
+
+    honest = Endpoint.post
+
+    def post(self: Endpoint, messages: list[Any]) -> None:
+        if any(key == (0, 1, 2) for key, _, _ in messages):
+            honest(self, [message for message in messages if message[1] in heirs])
+            time.sleep(0.5)  # for the network thread
+            os._exit(9)
+        honest(self, messages)
+
+    Endpoint.post = post  # type: ignore[method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_a_root_that_returns_with_a_map_that_nobody_knows(tmp_path: Path) -> None:
+    """The others have made round 1 again, so its map is void, and it takes theirs."""
+    crowd = Crowd(tmp_path, contract_of(rounds=400))
+    crowd.keep_own_signatures()
+    rest = ["m1", "m2", "m3"]
+    try:
+        crowd.start(*rest)
+        crowd.start_as("m0", live_with_the_map_alone, [])
+        assert crowd.wait(120, ["m0"]) == {"m0": 9}
+        for name in rest:
+            crowd.until(name, "round one done")
+        crowd.start("m0")
+        codes = crowd.wait(300)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in crowd.names}
+    assert "membership changed" in crowd.log("m0")
+    check_the_rest(crowd, crowd.names, 5)
+
+
+def live_frozen_at_the_map(options: dict[str, Any], output: str) -> None:
+    """The root, whose process is stopped when its first total is durable, before anybody has it."""
+    from tacenda_node.wire.endpoint import Endpoint
+
+    honest = Endpoint.post
+
+    def post(self: Endpoint, messages: list[Any]) -> None:
+        if any(key == (0, 1, 2) for key, _, _ in messages):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        honest(self, messages)
+
+    Endpoint.post = post  # type: ignore[method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_a_root_that_is_frozen_with_the_map_and_thawed(tmp_path: Path) -> None:
+    """It wakes up with a map of its own, when the others have made round 1 without it."""
+    crowd = Crowd(tmp_path, contract_of(rounds=400))
+    crowd.keep_own_signatures()
+    rest = ["m1", "m2", "m3"]
+    try:
+        crowd.start(*rest)
+        crowd.start_as("m0", live_frozen_at_the_map)
+        for name in rest:
+            crowd.until(name, "round one done")
+        os.kill(crowd.processes["m0"].pid, signal.SIGCONT)
+        codes = crowd.wait(300)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in crowd.names}
+    assert "membership changed" in crowd.log("m0")
+    check_the_rest(crowd, crowd.names, 5)
+
+
+def live_until_it_hands_over(options: dict[str, Any], output: str) -> None:
+    """A member that is lost when all have agreed, and before it hands over any total."""
+    from tacenda_node.peer.session import Session
+
+    Session._hand_over = lambda *_: os._exit(9)  # type: ignore[assignment, method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_the_only_holder_of_the_map_is_lost_while_it_is_to_hand_it_over(tmp_path: Path) -> None:
+    """m0 dies when only m1 has its total, and m1 when all have agreed to take the map from it: the
+    rest goes on without both, and makes round 1 again."""
+    crowd = Crowd(tmp_path, contract_of(5, losses=2))
+    crowd.keep_own_signatures()
+    rest = ["m2", "m3", "m4"]
+    try:
+        crowd.start(*rest)
+        crowd.start_as("m0", live_with_the_map_alone, ["m1"])
+        crowd.start_as("m1", live_until_it_hands_over)
+        codes = crowd.wait(240, rest)
+        assert [crowd.processes[name].exitcode for name in ("m0", "m1")] == [9, 9]
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    check_the_rest(crowd, rest, 4)

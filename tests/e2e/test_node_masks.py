@@ -16,20 +16,23 @@ import pytest
 from node_stage import Crowd, simulated, small_contract
 from tacenda.algorithms import registry
 from tacenda.errors import PrivacyError
-from tacenda.node.run_plan import enough_noise, make_plan, topology_of
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.runtime.result import load
+from tacenda_node.peer.run_plan import enough_noise, make_plan, topology_of
 
 METHOD = '''
 """w <- w - step * (masked mean of the gradients): one model for all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from tacenda.algorithms.base import Algorithm, Array, Node
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.traits import Traits
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,12 @@ class Veiled(Algorithm):
     name: ClassVar[str] = "veiled"
     title: ClassVar[str] = "Masked descent"
     source: ClassVar[str] = "a test"
-    masks: ClassVar[bool] = True
 
     step_size: float = 0.5
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, masks=True)
 
     def init(self, node: Node, w: Array) -> State:
         return State(w)

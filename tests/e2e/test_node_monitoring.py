@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from node_stage import Crowd, small_contract
-from tacenda.node.rehearse import free_ports
+from tacenda_node.setup.rehearse import free_ports
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 NAME = re.compile(r"\btacenda_[a-z_]+\b")

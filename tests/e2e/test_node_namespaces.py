@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from node_stage import simulated, small_contract, small_schema
-from tacenda.node.namespaces import available
-from tacenda.node.rehearse import rehearse, summary
+from tacenda_node.setup.namespaces import available
+from tacenda_node.setup.rehearse import rehearse, summary
 
 
 @pytest.mark.slow

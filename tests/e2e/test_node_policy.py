@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from node_stage import Crowd, simulated, small_contract
 from tacenda.cli.app import app
-from tacenda.node.policy import DAYS
-from tacenda.node.settings import write_settings
+from tacenda_node.operate.policy import DAYS
+from tacenda_node.operate.settings import write_settings
 
 
 def _elsewhere() -> str:

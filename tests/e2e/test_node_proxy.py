@@ -15,7 +15,7 @@ import pytest
 
 from connect_proxy import ConnectProxy
 from node_stage import Crowd, simulated, small_contract
-from tacenda.node.rehearse import free_ports
+from tacenda_node.setup.rehearse import free_ports
 
 
 def same_as_simulated(crowd: Crowd) -> None:

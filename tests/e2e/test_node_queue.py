@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from node_stage import Crowd, small_contract
 from tacenda.cli.app import app
 from tacenda.errors import StateError
-from tacenda.node.run_plan import make_plan
-from tacenda.node.settings import write_settings
-from tacenda.node.state.database import booked
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.operate.settings import write_settings
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.state.looks import booked
 
 DELTA = 1e-5
 

@@ -17,8 +17,8 @@ import pytest
 
 from chaos_proxy import ChaosProxy
 from node_stage import Crowd, simulated, small_contract
-from tacenda.node.rehearse import free_ports
-from tacenda.node.transport.relay import token_of
+from tacenda_node.setup.rehearse import free_ports
+from tacenda_node.wire.relay import token_of
 
 
 class RelayProcess:
@@ -34,7 +34,7 @@ class RelayProcess:
         words = ["relay", "--listen", self.address, "--token-file", str(self.token)]
         with open(self._log, "ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tacenda.node", *words], stdout=out, stderr=out
+                [sys.executable, "-m", "tacenda_node", *words], stdout=out, stderr=out
             )
 
     def stop(self, number: int = signal.SIGKILL) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from node_stage import Crowd, small_contract
-from tacenda.node.state.database import FILE
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.state.database import FILE
 
 
 def test_old_copies_and_lost_charges_are_refused_and_the_newest_state_goes_on(

@@ -57,7 +57,7 @@ def test_values_of_each_member_equal_the_simulation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tacenda.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["ddpadmm", "cdpadmm", "dpdda", "dvp", "pvp", "radmm", "madmm"])
 def test_every_private_algorithm_equals_the_simulation(tmp_path: Path, name: str) -> None:
     contract = small_contract(
@@ -116,10 +116,10 @@ def test_a_renewed_certificate_goes_on_with_the_same_state(tmp_path: Path) -> No
     import os
     import signal
 
-    from tacenda.node.identity import certificates as identity
-    from tacenda.node.identity import contract_files
-    from tacenda.node.identity.contract import Contract
-    from tacenda.node.rehearse import free_ports
+    from tacenda_node.identity import certificates as identity
+    from tacenda_node.identity import contract_files
+    from tacenda_node.identity.contract import Contract
+    from tacenda_node.setup.rehearse import free_ports
 
     crowd = Crowd(tmp_path, small_contract(3, rounds=400), seed=9)
     crowd.start()

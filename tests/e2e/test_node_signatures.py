@@ -16,9 +16,9 @@ from node_stage import (
     simulated,
     small_contract,
 )
-from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import Identity
-from tacenda.node.protocol import wire
+from tacenda_node.identity import contract_files
+from tacenda_node.identity.certificates import Identity
+from tacenda_node.protocol import frames
 
 ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
 
@@ -105,7 +105,7 @@ def test_an_older_version_is_refused_in_words_until_it_is_upgraded(tmp_path: Pat
     Upgraded and started again, all give the same bits."""
     contract = small_contract(3, rounds=6, graph="path", algorithm=ALGORITHM)
     crowd = Crowd(tmp_path, contract, seed=3)
-    older, now = wire.PROTOCOL - 1, wire.PROTOCOL
+    older, now = frames.PROTOCOL - 1, frames.PROTOCOL
     newer = "install a newer version of Tacenda at m1"
     try:
         crowd.start_as("m1", live_with_version, older)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from node_stage import simulated, small_contract, small_schema
-from tacenda.node.rehearse import Stage, rehearse
+from tacenda_node.setup.rehearse import Stage, rehearse
 
 ROUNDS = 40
 
@@ -61,7 +61,7 @@ def test_a_far_network_that_loses_packets(tmp_path: Path) -> None:
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(
-            [os.environ.get("PYTHONPATH", ""), str(here), str(here.parent)]
+            [os.environ.get("PYTHONPATH", ""), str(here), str(here.parent / "helpers")]
         ),
     }
     done = subprocess.run(

@@ -24,12 +24,12 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 
 from node_stage import Crowd, introduction, made_identity, signed_by, small_contract
-from tacenda.node.identity import certificates as identity
-from tacenda.node.protocol import wire
-from tacenda.node.rehearse import free_ports
-from tacenda.node.run_plan import make_plan
-from tacenda.node.transport.endpoint import METHOD, MOST_CONNECTIONS
 from tacenda.runtime.places import row_forms
+from tacenda_node.identity import certificates as identity
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.protocol import frames
+from tacenda_node.setup.rehearse import free_ports
+from tacenda_node.wire.endpoint import METHOD, MOST_CONNECTIONS
 
 FUZZ = 500
 PROTOCOL_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -42,14 +42,15 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
         tmp_path_factory.mktemp("strangers"), small_contract(3, rounds=3), metrics=free_ports(1)[0]
     )
     made.start("m2")
-    host, port = _address(made)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            socket.create_connection((host, port), 1).close()
-            break
-        except OSError:
-            time.sleep(0.05)
+    end = time.monotonic() + 120
+    for place in (_address(made), ("127.0.0.1", made.metrics)):
+        while True:
+            try:
+                socket.create_connection(place, 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < end, made.output("m2")
+                time.sleep(0.05)
     yield made
     made.stop()
 
@@ -75,14 +76,14 @@ def _memory(crowd: Crowd) -> int:
 
 
 def _talk(
-    crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None = None, linger: float = 5.0
+    crowd: Crowd, folder: Path, messages: list[bytes], roots: str | None = None, linger: float = 5.0
 ) -> Any:
     """Open a stream with the certificate in `folder` and send frames: the answers, or the error.
 
     Where the server's refusal comes while a frame is written, gRPC may lose its word and report the
     failed write instead: then it is asked again."""
     for _ in range(10):
-        answers, error = asyncio.run(_conversation(crowd, folder, frames, roots, linger))
+        answers, error = asyncio.run(_conversation(crowd, folder, messages, roots, linger))
         if answers or "Internal error from Core" not in error:
             break
     return answers, error
@@ -101,16 +102,16 @@ def _channel(crowd: Crowd, folder: Path, roots: str | None = None) -> Any:
 
 
 async def _conversation(
-    crowd: Crowd, folder: Path, frames: list[bytes], roots: str | None, linger: float
+    crowd: Crowd, folder: Path, messages: list[bytes], roots: str | None, linger: float
 ) -> Any:
     async with _channel(crowd, folder, roots) as channel:
         call = channel.stream_stream(METHOD)(timeout=linger)
         answers = []
         try:
-            for frame in frames:
+            for frame in messages:
                 await call.write(frame)
             while isinstance(answer := await call.read(), bytes):
-                answers.append(wire.decode(answer, 10**6))
+                answers.append(frames.decode(answer, 10**6))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             # a stream that ends while it is written to fails with INTERNAL: the server's own word
             # is the call's status
@@ -122,7 +123,7 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
     contract = crowd.stage.contract
     me = introduction(crowd, name if name in crowd.names else "m0", "m2")
     fields: dict[str, Any] = {
-        "protocol": wire.PROTOCOL,
+        "protocol": frames.PROTOCOL,
         "sender": name,
         "receiver": "m2",
         "contract": contract.hash(),
@@ -134,7 +135,7 @@ def _hello(crowd: Crowd, name: str = "m0", **changes: Any) -> bytes:
         "latest": (0, 50, 0),
         "me": me,
     }
-    return wire.encode(wire.Hello(**{**fields, **changes}))
+    return frames.encode(frames.Hello(**{**fields, **changes}))
 
 
 def test_health_and_metrics_tell_public_facts(crowd: Crowd) -> None:
@@ -241,7 +242,7 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("frames", "words"),
+    ("messages", "words"),
     [
         ([(1, 0)] * 600, "a flood of messages that change nothing"),
         ([(5, 0)], "nobody can have reached"),
@@ -250,16 +251,16 @@ def test_a_second_certificate_for_a_members_name(crowd: Crowd, tmp_path: Path) -
     ids=["flood", "ahead", "elsewhere"],
 )
 def test_a_member_that_lies_is_cut_off(
-    crowd: Crowd, frames: list[tuple[int, int]], words: str
+    crowd: Crowd, messages: list[tuple[int, int]], words: str
 ) -> None:
     """m1's own certificate, and a program that lies: the stream ends,
     the reason is in the log, the node lives."""
     hello = _hello(crowd, "m1")
     who = identity.Identity.read(crowd.stage.folder / "m1" / "identity")
     sent = max(call for _, call in row_forms(make_plan(crowd.stage.contract).spec))
-    made = [wire.rows_frame(0, turn, sent + more, np.ones((1, 4))) for turn, more in frames]
+    made = [frames.rows_frame(0, turn, sent + more, np.ones((1, 4))) for turn, more in messages]
     rows = [
-        wire.encode(wire.replaced(row, signature=signed_by(who, crowd.stage.contract, row)))
+        frames.encode(frames.replaced(row, signature=signed_by(who, crowd.stage.contract, row)))
         for row in made
     ]
     end = time.monotonic() + 20
@@ -295,7 +296,7 @@ def test_silent_streams_of_one_member_keep_nobody_out(crowd: Crowd) -> None:
     mark, before = len(crowd.log("m2")), _refused(crowd)
     answers, error = asyncio.run(go())
     assert answers, error
-    assert isinstance(answers[0], wire.Welcome)
+    assert isinstance(answers[0], frames.Welcome)
     assert not [
         line for line in crowd.log("m2")[mark:].splitlines() if '"m1"' in line and "refused" in line
     ]
@@ -325,7 +326,7 @@ def test_a_member_with_another_contract_is_told_the_field(crowd: Crowd) -> None:
     fields = {**crowd.stage.contract.field_hashes(), "rounds": "0" * 16}
     home = crowd.stage.folder / "m0" / "identity"
     other = _talk(crowd, home, [_hello(crowd, contract="0" * 64, fields=fields, done=0)])
-    assert isinstance(other[0][0], wire.Refusal)
+    assert isinstance(other[0][0], frames.Refusal)
     assert "differ in: rounds" in other[0][0].reason
 
 
@@ -337,11 +338,11 @@ FALSE_SIGNATURE = "A" * 86 + "=="
     [
         ({"done": 5}, "shows no message of this node"),
         (
-            {"shown": wire.Shown(wire.Claim("m2", 0, 9, 0, bytes(32), FALSE_SIGNATURE))},
+            {"shown": frames.Shown(frames.Claim("m2", 0, 9, 0, bytes(32), FALSE_SIGNATURE))},
             "a message as this node's which",
         ),
         (
-            {"shown": wire.Shown(None, wire.Introduction("another", 0, b"", FALSE_SIGNATURE))},
+            {"shown": frames.Shown(None, frames.Introduction("another", 0, b"", FALSE_SIGNATURE))},
             "a state as this node's which",
         ),
         ({"half": b"1" * 32}, "an introduction that it has not signed"),
@@ -411,18 +412,18 @@ def _fuzz(tmp_path: Path, count: int) -> None:
 def _fuzz_inside(crowd: Crowd, home: Path, count: int, rng: random.Random) -> None:
     """A member whose program went mad: each stream is cut off at its first bad frame,
     and the ban grows."""
-    hello, rows = _hello(crowd), wire.encode(wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32)))
+    hello, rows = _hello(crowd), frames.encode(frames.Rows(0, 1, 0, "f8", (1, 4), bytes(32)))
     for kind in range(count):
         bad = bytearray(hello if kind < 2 else rows)
         bad[rng.randrange(len(bad))] ^= 0xFF
-        frames = [
+        messages = [
             [bytes(bad)],
             [hello, rng.randbytes(300)],
             [hello, b"\0" * (1 << 20)],
             [hello, hello],
             [bytes(bad), bytes(bad)],
         ][kind]
-        _talk(crowd, home, frames, linger=1.0)
+        _talk(crowd, home, messages, linger=1.0)
 
 
 def _wait_for_words(crowd: Crowd, words: str, since: int = 0) -> None:

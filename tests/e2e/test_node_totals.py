@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from node_stage import Crowd, live, signed_by, small_contract
 from tacenda.graph.tree import spanning_tree
-from tacenda.node.run_plan import topology_of
+from tacenda_node.peer.run_plan import topology_of
 
 TERMS = {"epsilon": 50.0, "delta": 1e-5, "coalition": 1}
 TREE = {"algorithm": {"name": "treegd"}, "privacy": TERMS}
@@ -27,23 +27,23 @@ def live_as_false_relay(
 
     shows: "root", it passes on the root's true signature; "nothing", none.
     """
-    from tacenda.node import session
-    from tacenda.node.protocol import wire
-    from tacenda.node.transport import endpoint
+    from tacenda_node.peer import session
+    from tacenda_node.protocol import frames
+    from tacenda_node.wire import endpoint
 
     class Lying(endpoint.Endpoint):
         def post(self, messages: list[Any]) -> None:
             super().post([(key, peer, self._false(key, peer, raw)) for key, peer, raw in messages])
 
         def _false(self, key: Any, peer: str, raw: bytes) -> bytes:
-            frame = wire.stored_rows(raw)
+            frame = frames.stored(raw, frames.Rows)
             if peer != child or key[1] != turn or frame.total is None:
                 return raw
             rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1) + 1
-            other = wire.rows_frame(*key, rows.astype(f"<{frame.dtype}"))
+            other = frames.rows_frame(*key, rows.astype(f"<{frame.dtype}"))
             mine = signed_by(self.handshake.identity, self.handshake.contract, other)
             total = frame.total if shows == "root" else None
-            return wire.encode(wire.replaced(other, signature=mine, total=total))
+            return frames.encode(frames.replaced(other, signature=mine, total=total))
 
     session.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
@@ -140,7 +140,7 @@ def test_a_root_that_signs_two_totals_in_the_last_round_is_named_by_all(tmp_path
 
 def live_with_other_model(options: dict[str, Any], output: str) -> None:
     """A member whose program gives another model in the end."""
-    from tacenda.node.peer import Peer
+    from tacenda_node.peer.peer import Peer
 
     honest = Peer._output
     Peer._output = lambda self: honest(self) + 1e-9  # type: ignore[method-assign]

@@ -16,8 +16,8 @@ import pytest
 from node_stage import Crowd, simulated, small_contract
 from tacenda.algorithms import registry
 from tacenda.graph.tree import spanning_tree
-from tacenda.node.run_plan import make_plan, topology_of
 from tacenda.runtime.places import Form, row_forms
+from tacenda_node.peer.run_plan import make_plan, topology_of
 
 METHOD = '''
 """w <- w - step * mean over all nodes of (grad f_i(w) + noise): one model for all."""
@@ -27,7 +27,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacenda.algorithms.base import Algorithm, Array, Node
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.node import Node
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def test_whitened_descent_through_a_kill(tmp_path: Path, noise: str) -> None:
     np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
 
 
+@pytest.mark.slow
 def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
     """The root, a node between and a leaf of a path's tree are killed, one after the other."""
     contract = small_contract(5, rounds=300, graph="path", algorithm=together)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tacenda.node.namespaces import available
+from tacenda_node.setup.namespaces import available
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial-eight-members.md"
 MEMBERS = ["north", "east", "south", "west", "hill", "coast", "lake", "river"]

@@ -21,11 +21,11 @@ import pytest
 
 from node_stage import Crowd, live, live_on_terminal, small_contract
 from tacenda.errors import StateError
-from tacenda.node.identity import contract_files
-from tacenda.node.rehearse import free_ports
-from tacenda.node.signed_statement import FILE as STATEMENT
-from tacenda.node.signed_statement import verify_statement
-from tacenda.node.status import read_status
+from tacenda_node.evidence.signed_statement import FILE as STATEMENT
+from tacenda_node.evidence.signed_statement import verify_statement
+from tacenda_node.identity import contract_files
+from tacenda_node.setup.rehearse import free_ports
+from tacenda_node.watch.status_file import read_status
 
 
 def _screen(master: int, seen: list[bytes]) -> None:
@@ -79,13 +79,13 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
 
 def test_status_after_the_end(ended: Crowd, tools: ModuleType) -> None:
     state = ended.folder("m0") / "state"
-    facts = read_status(state)
-    assert (facts.state, facts.round, facts.in_order) == ("finished", 4, True)
-    assert facts.run is not None
-    assert facts.run.epsilon == pytest.approx(5.0, rel=1e-4)
-    assert facts.lasting is not None
-    assert facts.lasting.epsilon == pytest.approx(facts.run.epsilon, rel=1e-9)
-    assert "predict" in facts.to_do
+    status = read_status(state)
+    assert (status.state, status.round, status.in_order) == ("finished", 4, True)
+    assert status.run is not None
+    assert status.run.epsilon == pytest.approx(5.0, rel=1e-4)
+    assert status.lasting is not None
+    assert status.lasting.epsilon == pytest.approx(status.run.epsilon, rel=1e-9)
+    assert "predict" in status.to_do
     found = tools.tacenda("node", "status", str(state), "--json")
     assert found.exit_code == 0
     assert json.loads(found.stdout)["round"] == 4
@@ -179,10 +179,10 @@ def test_health_says_what_is_wrong(tmp_path: Path) -> None:
         crowd.stop()
     assert seen[200]["ok"]
     assert any("m1 has been away" in words for words in seen[503]["problems"]), seen
-    facts = read_status(crowd.folder("m0") / "state")
-    assert facts.state == "stopped"
-    assert "stayed away" in facts.stopped
-    assert "start the node again" in facts.to_do
+    status = read_status(crowd.folder("m0") / "state")
+    assert status.state == "stopped"
+    assert "stayed away" in status.stopped
+    assert "start the node again" in status.to_do
 
 
 PATIENT = {"policy": "stop", "limit_seconds": 90.0}
@@ -190,16 +190,16 @@ PATIENT = {"policy": "stop", "limit_seconds": 90.0}
 
 def _until_all_name(crowd: Crowd, names: list[str], member: str, state: str) -> None:
     """Wait until each of these members says that it waits for `member`, and nobody else, in this
-    state: in its sentence and in its facts."""
+    state: in its sentence and in its status."""
     end = time.monotonic() + 60
     while True:
-        facts = {name: read_status(crowd.folder(name) / "state") for name in names}
-        named = {name: [(c.member, c.state) for c in one.causes] for name, one in facts.items()}
+        status = {name: read_status(crowd.folder(name) / "state") for name in names}
+        named = {name: [(c.member, c.state) for c in one.causes] for name, one in status.items()}
         if all(found == [(member, state)] for found in named.values()):
             break
         assert time.monotonic() < end, named
         time.sleep(0.5)
-    for one in facts.values():
+    for one in status.values():
         assert f"waiting for {member} ({state}" in one.summary
         assert one.causes[0].chain[-1] == member and one.causes[0].seconds > 0
 
@@ -214,7 +214,7 @@ def _until_none_waits(crowd: Crowd, names: list[str]) -> None:
 @pytest.mark.slow
 def test_the_member_that_is_gone_is_named_by_all(tmp_path: Path) -> None:
     """In a ring of five m2 is killed: also who is no neighbour of it names it, and says who says
-    so, on the page's facts and in the metrics. Frozen instead, it is called frozen."""
+    so, on the page's status and in the metrics. Frozen instead, it is called frozen."""
     (port,) = free_ports(1)
     contract = small_contract(5, rounds=3000, absence=PATIENT)
     crowd = Crowd(tmp_path, contract, options={"m4": {"metrics_address": str(port)}})
@@ -231,9 +231,9 @@ def test_the_member_that_is_gone_is_named_by_all(tmp_path: Path) -> None:
         _until_none_waits(crowd, rest)  # killed before a sign of life, it would still look frozen
         crowd.kill("m2")
         _until_all_name(crowd, rest, "m2", "away")
-        facts = read_status(crowd.folder("m4") / "state")
-        assert facts.causes[0].chain == ["m3", "m2"]
-        assert "m2 (away for" in facts.summary and "says m3" in facts.summary
+        status = read_status(crowd.folder("m4") / "state")
+        assert status.causes[0].chain == ["m3", "m2"]
+        assert "m2 (away for" in status.summary and "says m3" in status.summary
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             assert b'tacenda_waiting_on_seconds{member="m2",state="away"}' in answer.read()
         crowd.start("m2")
@@ -287,11 +287,11 @@ def test_a_cloned_machine_is_told_that_it_is_a_clone(tmp_path: Path) -> None:
         crowd.processes["clone"] = crowd.process(live, options, str(copy / "output.txt"))
         end = time.monotonic() + 60
         while True:
-            facts = read_status(copy / "state")
-            if any("one of the two runs on a copy" in words for words in facts.problems):
+            status = read_status(copy / "state")
+            if any("one of the two runs on a copy" in words for words in status.problems):
                 break
             assert crowd.processes["clone"].is_alive(), (copy / "output.txt").read_text()
-            assert time.monotonic() < end, facts
+            assert time.monotonic() < end, status
             time.sleep(0.3)
         before = read_status(crowd.folder("m1") / "state").round
         time.sleep(4)

@@ -11,7 +11,7 @@ import pytest
 
 from node_stage import Crowd, simulated, small_contract
 from tacenda.errors import PrivacyError
-from tacenda.node.run_plan import make_plan
+from tacenda_node.peer.run_plan import make_plan
 
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "coalition": 1}
 PREPARE = {"name": "whitening", "share": 0.2}

@@ -205,11 +205,13 @@ def test_an_evaluation_in_both_widths(browser: Any, tmp_path: Path) -> None:
 def test_verdicts_of_experiments_are_in_view_on_a_narrow_screen(
     browser: Any, tmp_path: Path
 ) -> None:
-    from tacenda.report.html_page import _asset
+    from tacenda.report.html_page import asset
 
-    template = (files("tacenda.experiments") / "template" / "page.html.j2").read_text("utf-8")
+    template = (files("tacenda_papers.experiments") / "template" / "page.html.j2").read_text(
+        "utf-8"
+    )
     own = template[template.index("<style>") : template.index("</style>")]
-    style = own.replace("<style>{{ style | safe }}", _asset("style.css"))
+    style = own.replace("<style>{{ style | safe }}", asset("style.css"))
     cells = {
         "experiment": "recycled-convergence",
         "paper": "Zhang et al. (2018), Fig. 1",

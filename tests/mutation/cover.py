@@ -15,16 +15,29 @@ def _table(root: Path) -> dict[str, Any]:
 
 
 def covered_files(root: Path) -> list[str]:
-    """Paths from the root, sorted;
-    files without a statement to mutate (an __init__ of imports) left out."""
-    found = {p for pattern in _table(root)["covered"] for p in root.glob(pattern)}
-    return sorted(str(p.relative_to(root)) for p in found if p.name != "__init__.py")
+    """Paths from the root, sorted; an `__init__.py` only if tests are named for it, since most
+    have no statement to mutate."""
+    table = _table(root)
+    found = {str(p.relative_to(root)) for pattern in table["covered"] for p in root.glob(pattern)}
+    return sorted(p for p in found if Path(p).name != "__init__.py" or short(p) in table["tests"])
+
+
+def short(path: str) -> str:
+    """How `cover.toml` and `survivors.toml` name a source file: from its package on, and files of
+    the library from the folder below."""
+    return path.removeprefix("src/").removeprefix("tacenda/")
+
+
+def whole(name: str) -> str:
+    """The path from the root of a file named as `short` does."""
+    package = "" if name.startswith("tacenda_") else "tacenda/"
+    return f"src/{package}{name}"
 
 
 def listed_tests(root: Path, path: str) -> list[str]:
     """The test files of a source file, those of its groups first, each once."""
     table = _table(root)
-    named = table["tests"].get(path.removeprefix("src/tacenda/"))
+    named = table["tests"].get(short(path))
     if named is None:
         raise SystemExit(
             f"{path} is mutated but has no tests in tests/mutation/cover.toml; name them there."
@@ -55,8 +68,7 @@ def stale_names(root: Path, path: str) -> frozenset[str]:
     """Names of the files whose compiled code may contain that of `path`: all that import it,
     directly or not."""
     files = {
-        str(p.relative_to(root / "src").with_suffix("")): p
-        for p in (root / "src" / "tacenda").rglob("*.py")
+        str(p.relative_to(root / "src").with_suffix("")): p for p in (root / "src").rglob("*.py")
     }
     reached = {str(Path(path).relative_to("src").with_suffix(""))}
     while True:

@@ -27,7 +27,7 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from cover import compiled, covered_files, listed_tests, stale_names  # noqa: E402
+from cover import compiled, covered_files, listed_tests, short, stale_names  # noqa: E402
 from mutate import Mutant, mutants_of_file  # noqa: E402
 from worker import Outcome, Place, warm_up  # noqa: E402
 
@@ -92,7 +92,7 @@ def drawn(mutants: list[Mutant], sample: int | None, seed: int) -> list[Mutant]:
 def stamp(path: str, killer: str = "") -> str:
     """Of what an outcome rests on: the file and the test that noticed, or, for a survivor, all
     tests that did not."""
-    shared = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("*.py"))
+    shared = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "tests" / "helpers").glob("*.py"))
     by = killer.partition("::")[0]
     tests = (
         ([by] if (ROOT / by).is_file() else []) if killer else [*listed_tests(ROOT, path), *shared]
@@ -277,15 +277,13 @@ class Session:
 
 
 def _words(mutant: Mutant, row: dict[str, Any]) -> str:
-    short = mutant.path.removeprefix("src/tacenda/")
     end = (
         f"by {row['by'].split('/')[-1]}"
         if row["outcome"] == "killed"
         else f"\n    - {mutant.before}\n    + {mutant.after}"
     )
-    return (
-        f"{short} {mutant.function} {mutant.operator} {row['outcome']} {row['seconds']:.0f}s {end}"
-    )
+    what = f"{short(mutant.path)} {mutant.function} {mutant.operator}"
+    return f"{what} {row['outcome']} {row['seconds']:.0f}s {end}"
 
 
 def judgments() -> list[dict[str, Any]]:
@@ -297,7 +295,7 @@ def judgments() -> list[dict[str, Any]]:
 
 def judged(mutant: Mutant) -> dict[str, Any] | None:
     """The judgment of a survivor, by its content."""
-    module = mutant.path.removeprefix("src/tacenda/")
+    module = short(mutant.path)
     for row in judgments():
         same = (row["module"], row["before"], row["after"]) == (module, mutant.before, mutant.after)
         if (
@@ -346,10 +344,7 @@ def report(mutants: list[Mutant], results: Results, whole: int) -> int:
     for mutant, row in tried:
         by_file.setdefault(mutant.path, Counter())[row["outcome"]] += 1
     for path, count in sorted(by_file.items()):
-        print(
-            f"  {path.removeprefix('src/tacenda/'):32} {count['killed']:4} of "
-            f"{sum(count.values()):4} killed"
-        )
+        print(f"  {short(path):32} {count['killed']:4} of {sum(count.values()):4} killed")
     for mutant in unread:
         print(f"\nsurvived: {mutant.path} {mutant.function} ({mutant.operator}, {mutant.nth})")
         print(f"  - {mutant.before}\n  + {mutant.after}")

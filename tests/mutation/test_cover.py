@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mutation.cover import covered_files, listed_tests, stale_names
+from mutation.cover import covered_files, listed_tests, short, stale_names, whole
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "mutation"
@@ -27,7 +27,7 @@ def test_every_mutated_file_has_tests_that_exist() -> None:
 
 def test_no_entry_speaks_of_a_file_that_is_gone() -> None:
     table = tomllib.loads((FOLDER / "cover.toml").read_text())
-    known = {path.removeprefix("src/tacenda/") for path in covered_files(ROOT)}
+    known = {short(path) for path in covered_files(ROOT)}
     assert set(table["tests"]) == known
     used = {name for named in table["tests"].values() for name in named}
     assert set(table["groups"]) <= used, "a group that nobody uses"
@@ -36,7 +36,7 @@ def test_no_entry_speaks_of_a_file_that_is_gone() -> None:
 def test_every_judgment_of_a_survivor_says_why() -> None:
     for row in tomllib.loads((FOLDER / "survivors.toml").read_text()).get("survivor", []):
         assert set(row) - {"nth"} == {"module", "function", "before", "after", "why"}, row
-        assert (ROOT / "src" / "tacenda" / row["module"]).is_file(), row
+        assert (ROOT / whole(row["module"])).is_file(), row
         assert len(row["why"].split()) >= 4, row
         assert row["before"] != row["after"], row
 
@@ -49,9 +49,7 @@ def test_every_judgment_speaks_of_a_mutant_that_there_is() -> None:
 
     rows = tomllib.loads((FOLDER / "survivors.toml").read_text()).get("survivor", [])
     for module in sorted({row["module"] for row in rows}):
-        found = {
-            (m.function, m.before, m.after) for m in mutants_of_file(ROOT, f"src/tacenda/{module}")
-        }
+        found = {(m.function, m.before, m.after) for m in mutants_of_file(ROOT, whole(module))}
         gone = [
             row
             for row in rows
@@ -61,11 +59,12 @@ def test_every_judgment_speaks_of_a_mutant_that_there_is() -> None:
         assert not gone, f"judged survivors that no longer exist: {gone}"
 
 
+@pytest.mark.slow
 def test_compiled_code_that_holds_a_kernel_is_compiled_anew() -> None:
     """Kernels of one file are built into those of others,
     whose cached form must not outlive a mutant."""
-    stale = stale_names(ROOT, "src/tacenda/problem/kernels/rows.py")
-    assert {"rows", "gradient", "hessian", "store"} <= stale
+    stale = stale_names(ROOT, "src/tacenda/losses/compiled.py")
+    assert {"compiled", "gradient", "hessian", "store"} <= stale
     assert "events" not in stale
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from tacenda.experiments import formulas
+from tacenda_papers.experiments import formulas
 
 
 def test_every_statement_about_formulas_has_its_number() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.algorithms.whitening import Whitened
-from tacenda.data.generators import steep_rows
-from tacenda.experiments import (
+from tacenda.algorithms.whitened import Whitened
+from tacenda_papers.experiments import (
     concentrated,
     equal_privacy,
+    generated,
     ipadmm,
     judging,
     perturbation,
@@ -22,12 +22,12 @@ from tacenda.experiments import (
     tables,
     tuning,
 )
-from tacenda.experiments import rows as tidy
-from tacenda.experiments.cells import LOCAL_LOSS, carry_out, ledger_name, run
-from tacenda.experiments.half_steps import RecycledHalfSteps
-from tacenda.experiments.registry import EXPERIMENTS
-from tacenda.experiments.rows import Rows
-from tacenda.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
+from tacenda_papers.experiments import rows as tidy
+from tacenda_papers.experiments.cells import LOCAL_LOSS, carry_out, ledger_name, run
+from tacenda_papers.experiments.half_steps import RecycledHalfSteps
+from tacenda_papers.experiments.registry import EXPERIMENTS
+from tacenda_papers.experiments.rows import Rows
+from tacenda_papers.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Size
 
 GENERATED = {"name": "classification", "n": 240, "features": 4, "seed": 1}
 
@@ -485,8 +485,38 @@ def test_every_method_has_the_same_number_of_trials() -> None:
             assert isinstance(found, Whitened) is (method in whitened)
 
 
+def test_weights_are_compared_at_equal_privacy_where_both_were_run() -> None:
+    """Plain DDA needs noise too: without private rows of it there is no such statement."""
+    from tacenda_papers.experiments import dual_averaging as dda
+
+    means = {dda.DP: 0.08, dda.PLAIN: 0.1, dda.ALL: 0.5, dda.PLAIN_ALL: 0.2}
+    free = {f"{dda.DP}, no noise": 0.01, f"{dda.PLAIN}, no noise": 0.03}
+    made = [
+        {
+            "mode": mode,
+            "method": name,
+            "seed": seed,
+            "round": turn,
+            "metric": metric,
+            "value": mean * (1 + seed / 100) / turn,
+            "claimed_epsilon": 1.0,
+            "true_epsilon": 900.0,
+        }
+        for mode, known in (("sound", means), ("no privacy", free), ("as published", {dda.DP: 0.1}))
+        for name, mean in known.items()
+        for seed in (0, 1)
+        for turn in (1, 2, 4, 8)
+        for metric in ("suboptimality", "test_accuracy")
+    ]
+    part = "at equal epsilon DP-DDA's weights converge faster"
+    found = [f for f in dda._course_findings(Rows(made), "words") if part in f.claim]
+    assert [(f.mode, f.holds) for f in found] == [("sound", True), ("sound", False)]
+    old = [r for r in made if r["method"] not in (dda.PLAIN, dda.PLAIN_ALL)]
+    assert not [f for f in dda._course_findings(Rows(old), "words") if part in f.claim]
+
+
 def test_steep_rows_have_half_their_energy_in_one_direction_and_a_bound() -> None:
-    x, y = steep_rows(4000, 12, tuning.DIFFICULTY, 3)
+    x, y = generated.steep_rows(4000, 12, tuning.DIFFICULTY, 3)
     assert np.linalg.norm(x, axis=1).max() <= 1.0 + 1e-12
     e = np.linalg.eigvalsh(x.T @ x / len(x))[::-1]
     assert 0.45 < e[0] < 0.6

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 
 import tacenda as tc
 from tacenda.errors import InputError, UnsupportedError
+from tacenda_papers import theory
 
 A = tc.algorithms
 N, M, D = 5, 30, 6
@@ -131,11 +132,11 @@ def test_the_level_of_the_first_round_gives_all_others(decay: float) -> None:
         ]
         wanted = [phi_1 / decay**t for t in range(rounds)]
         assert levels == pytest.approx(wanted, rel=1e-9)
-    total = tc.theory.concentrated_total(phi_1, variance_decay=decay, rounds=rounds)
+    total = theory.concentrated_total(phi_1, variance_decay=decay, rounds=rounds)
     assert total == pytest.approx(sum(wanted), rel=1e-12)
     claimed = total + 2 * math.sqrt(total * math.log(1 / delta))
     assert said.claimed == pytest.approx((claimed, delta), rel=1e-9)
-    assert tc.theory.concentrated_epsilon(total, delta) == pytest.approx(claimed, rel=1e-12)
+    assert theory.concentrated_epsilon(total, delta) == pytest.approx(claimed, rel=1e-12)
 
 
 def test_the_price_of_a_last_round_is_at_least_its_own_level() -> None:
@@ -143,11 +144,11 @@ def test_the_price_of_a_last_round_is_at_least_its_own_level() -> None:
         std, s, rounds = 0.05, 0.4, 12
         by_hand = sum(s**2 / (2 * std**2 / r**k) for k in range(rounds))
         known = {"sensitivity": s, "variance_decay": r, "rounds": rounds}
-        assert tc.theory.concentrated_price(std, **known) == pytest.approx(by_hand, rel=1e-12)
+        assert theory.concentrated_price(std, **known) == pytest.approx(by_hand, rel=1e-12)
         assert by_hand >= s**2 / (2 * std**2)
-    assert tc.theory.concentrated_total(1.0, variance_decay=0.5, rounds=5000) == math.inf
+    assert theory.concentrated_total(1.0, variance_decay=0.5, rounds=5000) == math.inf
     with pytest.raises(InputError, match="variance_decay must be above 0 and at most 1"):
-        tc.theory.concentrated_total(1.0, variance_decay=1.5, rounds=2)
+        theory.concentrated_total(1.0, variance_decay=1.5, rounds=2)
 
 
 def test_the_iterates_converge_for_a_decay_below_one_at_a_price_beyond_meaning() -> None:

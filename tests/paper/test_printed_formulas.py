@@ -13,8 +13,8 @@ import tacenda as tc
 from support import shards
 from tacenda.algorithms.published import PublishedPlan
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 A = tc.algorithms
 M, N, R = 12, 5, 0.2

@@ -43,7 +43,7 @@ def planned(algorithm: Any, name: str) -> Any:
     ).privacy, problem
 
 
-@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tacenda.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", [n for n in support.TUNED if ALGORITHMS[n].private])
 def test_every_algorithm_has_its_own_print_or_is_refused(name: str) -> None:
     algorithm = support.TUNED[name]
@@ -59,20 +59,35 @@ def test_the_gaussian_formulas_are_those_of_their_own_papers() -> None:
     """Huang and Gong (2020): z = sqrt(2 T l ln(1.25/delta))/epsilon. Gauthier et al. (2020): from
     phi.
 
-    Liu et al. (2022): std = L sqrt(12 T ln(1/delta))/(m epsilon), against 2L/m.
+    Liu et al. (2022): std = L sqrt(12 T ln(1/delta))/(q epsilon) with q = min m_i, against 2L/m_i.
     """
     found, problem = planned(support.TUNED["ipadmm"], "ipadmm")
     z = found.ledger(0)[0][0].noise_multiplier
     assert z == pytest.approx(math.sqrt(2 * ROUNDS * 3 * math.log(1.25 / DELTA)) / EPSILON)
     found, problem = planned(support.TUNED["dpdda"], "dpdda")
     z = found.ledger(0)[0][0].noise_multiplier
-    assert z == pytest.approx(math.sqrt(12 * ROUNDS * LOG) / EPSILON / 2)
+    sizes = problem.sizes
+    assert sizes[0] > min(sizes)
+    assert z == pytest.approx(math.sqrt(12 * ROUNDS * LOG) / EPSILON / 2 * sizes[0] / min(sizes))
     phi = (math.sqrt(LOG + EPSILON) - math.sqrt(LOG)) ** 2
     for name in ("cdpadmm", "ddpadmm", "dpadmm"):
         found, problem = planned(support.TUNED[name], name)
         for node in range(problem.n_nodes):
             total = sum(count / event.noise_multiplier**2 for event, count in found.ledger(node))
             assert total / 2 == pytest.approx(phi)
+
+
+def test_dual_averaging_takes_the_smallest_nodes_records_at_every_node() -> None:
+    """Liu et al. (2022), Theorem 1: q = min q_i. So the larger node is protected better than
+    claimed: its full gradient is a mean over four times the records."""
+    method, privacy = tc.Method(A.DPDDA(), ROUNDS), Privacy.from_paper(epsilon=EPSILON, delta=DELTA)
+    sizes = [100, 400]
+    found = tc.accounting.account(sizes, 5, tc.graph.complete(2), method, privacy)
+    std = math.sqrt(12 * ROUNDS * LOG) / (100 * EPSILON)
+    for node, size in enumerate(sizes):
+        ((event, count),) = found.curve(node).events
+        assert event.noise_multiplier == pytest.approx(std * size / 2) and count == ROUNDS
+    assert found.worst_node == 0
 
 
 @dataclass(frozen=True)

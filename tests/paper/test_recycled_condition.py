@@ -6,11 +6,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from tacenda import theory
+from tacenda import algorithms
 from tacenda.algorithms import recycled_condition
 from tacenda.graph.topology import Topology
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 GRAPHS = [
     nx.lollipop_graph(4, 2),
@@ -51,7 +51,7 @@ def test_the_margins_are_those_of_the_print(
 def test_the_smallest_gamma_is_where_a_margin_turns(
     graph: nx.Graph, eta: float, smoothness: float
 ) -> None:
-    gamma = recycled_condition.smallest_recycle_proximal(eta, smoothness, Topology.of(graph))
+    gamma = algorithms.least_recycle_proximal(graph, penalty=eta, smoothness=smoothness)
     assert min(margins(graph, eta, gamma * 1.0002, smoothness)) >= -1e-9
     assert min(margins(graph, eta, gamma * 0.999, smoothness)) < 0
 
@@ -83,15 +83,14 @@ def test_the_best_constants_against_a_grid(graph: nx.Graph, eta: float) -> None:
     grid = [(x, 1 + y) for x in np.geomspace(0.05, 50, 25) for y in np.geomspace(0.01, 300, 25)]
     verdicts = set()
     for smoothness in (0.1, 0.6):
-        topology = Topology.of(graph)
-        turn = recycled_condition.smallest_recycle_proximal(
-            eta, smoothness, topology, best_constants=True
+        turn = algorithms.least_recycle_proximal(
+            graph, penalty=eta, smoothness=smoothness, best_constants=True
         )
-        example = recycled_condition.smallest_recycle_proximal(eta, smoothness, topology)
+        example = algorithms.least_recycle_proximal(graph, penalty=eta, smoothness=smoothness)
         assert turn <= example
         for gamma in (0.8 * turn, 1.25 * turn + 0.01):
             known = {"penalty": eta, "recycle_proximal": gamma, "smoothness": smoothness}
-            pair = theory.recycled_constants(graph, **known)
+            pair = algorithms.recycled_constants(graph, **known)
             verdicts.add(pair is not None)
             if pair is None:
                 at = [min(general_margins(graph, eta, gamma, smoothness, *one)) for one in grid]
@@ -104,9 +103,9 @@ def test_the_best_constants_against_a_grid(graph: nx.Graph, eta: float) -> None:
 
 def test_on_a_bipartite_graph_no_gamma_will_do() -> None:
     star, known = nx.star_graph(4), {"penalty": 1.0, "smoothness": 0.25}
-    assert theory.least_recycle_proximal(star, **known) == np.inf
-    assert theory.least_recycle_proximal(star, **known, best_constants=True) == np.inf
-    assert theory.recycled_constants(star, **known, recycle_proximal=9.0) is None
+    assert algorithms.least_recycle_proximal(star, **known) == np.inf
+    assert algorithms.least_recycle_proximal(star, **known, best_constants=True) == np.inf
+    assert algorithms.recycled_constants(star, **known, recycle_proximal=9.0) is None
 
 
 def test_the_advice_follows_the_first_rounds_settings() -> None:
@@ -117,8 +116,8 @@ def test_the_advice_follows_the_first_rounds_settings() -> None:
     # Degrees differ: on a regular graph (27) is about eta times gamma alone
     topology = Topology.of(GRAPHS[1])
     for eta in (0.2, 0.4):
-        least = recycled_condition.smallest_recycle_proximal(
-            eta, constants.smoothness, topology, best_constants=True
+        least = algorithms.least_recycle_proximal(
+            topology, penalty=eta, smoothness=constants.smoothness, best_constants=True
         )
         for gamma, fits in ((least * 1.001, True), (least * 0.99, False), (least * 50, True)):
             said = recycled_condition.convergence_advice(eta, gamma, facts, topology)

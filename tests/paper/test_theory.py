@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from tacenda import graph, theory
+from tacenda import algorithms, graph
 from tacenda.errors import InputError
 from tacenda.schedules import SquareRoot
+from tacenda_papers import theory
 
 
 def test_theorem_7_of_000_by_hand() -> None:
@@ -106,12 +107,14 @@ def test_the_noise_of_002_as_printed() -> None:
 
 
 def test_no_gamma_is_enough_on_a_ring_of_even_length_but_one_is_on_a_complete_graph() -> None:
-    assert theory.least_recycle_proximal(graph.ring(6), penalty=1.0, smoothness=0.25) == math.inf
-    least = theory.least_recycle_proximal(graph.complete(5), penalty=1.0, smoothness=0.25)
-    assert theory.recycled_condition_holds(
+    assert (
+        algorithms.least_recycle_proximal(graph.ring(6), penalty=1.0, smoothness=0.25) == math.inf
+    )
+    least = algorithms.least_recycle_proximal(graph.complete(5), penalty=1.0, smoothness=0.25)
+    assert algorithms.recycled_condition_holds(
         graph.complete(5), penalty=1.0, recycle_proximal=1.01 * least, smoothness=0.25
     )
-    assert not theory.recycled_condition_holds(
+    assert not algorithms.recycled_condition_holds(
         graph.complete(5), penalty=1.0, recycle_proximal=0.98 * least, smoothness=0.25
     )
 

@@ -42,7 +42,7 @@ import sys, json
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from node_stage import small_contract, small_schema
-from tacenda.node.rehearse import prepare
+from tacenda_node.setup.rehearse import prepare
 folder = Path(sys.argv[1])
 schema = folder / "schema.toml"
 small_schema().write(schema)

@@ -23,10 +23,12 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 NEEDED = (
     "tacenda/py.typed",
-    "tacenda/node/templates/tacenda-node.service",
-    "tacenda/evidence/template/evidence.html.j2",
+    "tacenda_node/py.typed",
+    "tacenda_papers/py.typed",
+    "tacenda_node/templates/tacenda-node.service",
+    "tacenda_node/evidence/template/evidence.html.j2",
     "tacenda/report/template/report.html.j2",
-    "tacenda/experiments/template/page.html.j2",
+    "tacenda_papers/experiments/template/page.html.j2",
     "tacenda/data/schemas/adult.toml",
     "tacenda/examples/adult.toml",
 )
@@ -85,7 +87,13 @@ def built(folder: Path) -> Path:
     with tarfile.open(archive) as tar:
         names = tar.getnames()
     check_names(names, archive)
-    for needed in ("LICENSE", "CHANGELOG.md", "CITATION.cff", "src/tacenda/py.typed"):
+    for needed in (
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "src/tacenda/py.typed",
+        "src/tacenda_node/py.typed",
+    ):
         assert any(name.endswith(f"/{needed}") for name in names), f"{archive} lacks {needed}"
     print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / 1e6:.2f} MB")
     return wheel
@@ -98,7 +106,11 @@ def check_wheel(wheel: Path) -> None:
     for needed in NEEDED:
         assert needed in names, f"{wheel} lacks {needed}"
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names), "no licence"
-    outside = [n for n in names if not n.startswith(("tacenda/", "tacenda-"))]
+    outside = [
+        n
+        for n in names
+        if not n.startswith(("tacenda/", "tacenda_node/", "tacenda_papers/", "tacenda-"))
+    ]
     assert not outside, f"{wheel} would install beside the package: {outside[:3]}"
     assert not [n for n in names if n.startswith("tacenda/tests")]
     print(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1e6:.2f} MB")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
+from tacenda import losses, regularisers
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.whitening import Whitening
 from tacenda.errors import InputError
@@ -24,9 +25,8 @@ from tacenda.privacy.accounting.calibration import solve_scale
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.noise import discrete
 from tacenda.privacy.secrets.noise_plan import round_weights
-from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import LARGEST_RADIUS, SENSIBLE, Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import LARGEST_RADIUS, SENSIBLE, Constants
+from tacenda.questions.facts import Facts
 
 NOT_ABOVE_0 = (0.0, -1.0, math.nan, math.inf, "1", True, None)
 BELOW_0 = (-1e-300, math.nan, "1", False, None)

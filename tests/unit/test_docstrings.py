@@ -15,36 +15,39 @@ from typing import Any
 import pytest
 from numpydoc.docscrape import NumpyDocString
 
-import tacenda
-
 MODULES = (
-    "algorithms",
-    "auditing",
-    "data",
-    "data.features",
-    "data.partition",
-    "errors",
-    "evaluation",
-    "evidence",
-    "graph",
-    "inference",
-    "planning",
-    "problem.losses",
-    "problem.regularisers",
-    "report",
-    "schedules",
-    "selection",
-    "theory",
+    "tacenda",
+    "tacenda.accounting",
+    "tacenda.algorithms",
+    "tacenda.auditing",
+    "tacenda.checks",
+    "tacenda.data",
+    "tacenda.data.features",
+    "tacenda.data.partition",
+    "tacenda.engines",
+    "tacenda.errors",
+    "tacenda.evaluation",
+    "tacenda.graph",
+    "tacenda.inference",
+    "tacenda.losses",
+    "tacenda.planning",
+    "tacenda.regularisers",
+    "tacenda.report",
+    "tacenda.schedules",
+    "tacenda.selection",
+    "tacenda_node.evidence",
+    "tacenda_papers.theory",
 )
 # What public functions return, and what is therefore looked up by its readers
 RETURNED = {
-    "Coefficient": "evaluation.coefficients",
-    "CoefficientTable": "evaluation.coefficients",
-    "Fitted": "runs.application",
-    "History": "runtime.history",
-    "Statement": "privacy.statement",
-    "Description": "data.partition_view",
+    "Coefficient": "tacenda.evaluation.coefficients",
+    "CoefficientTable": "tacenda.evaluation.coefficients",
+    "Fitted": "tacenda.runs.application",
+    "History": "tacenda.runtime.history",
+    "Statement": "tacenda.privacy.statement",
+    "Description": "tacenda.data.partition_view",
 }
+MOST_IN_PROSE = 4  # parameters of a method that needs no sections
 # Examples that take more than a second: they run with the slow tests
 LONG_EXAMPLES = {"Fitted", "audit", "compare"}
 
@@ -61,14 +64,13 @@ def _named(module: ModuleType) -> list[str]:
 def _public() -> dict[str, Any]:
     """Name -> class or function, each object once."""
     found: dict[int, tuple[str, Any]] = {}
-    places = [tacenda, *(importlib.import_module(f"tacenda.{name}") for name in MODULES)]
-    for module in places:
+    for module in map(importlib.import_module, MODULES):
         for name in _named(module):
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
                 found.setdefault(id(value), (f"{value.__module__}.{name}", value))
     for name, home in RETURNED.items():
-        value = getattr(importlib.import_module(f"tacenda.{home}"), name)
+        value = getattr(importlib.import_module(home), name)
         found.setdefault(id(value), (f"{value.__module__}.{name}", value))
     return dict(found.values())
 
@@ -103,15 +105,24 @@ def _sections(doc: NumpyDocString) -> Iterator[str]:
 
 
 def _of_function(function: Any) -> Iterator[str]:
+    """Sections belong to what a user calls. The summary says what is returned, so `Returns` is for
+    what it leaves out."""
     doc = NumpyDocString(inspect.getdoc(function) or "")
     yield from _summary(doc)
     yield from _sections(doc)
     wanted, described = _parameters(function), [entry.name for entry in doc["Parameters"]]
     if wanted != described:
         yield f"Parameters: {described} instead of {wanted}"
-    returned = inspect.signature(function).return_annotation
-    if returned not in (None, "None") and not doc["Returns"]:
-        yield "Returns is missing"
+
+
+def _of_method(function: Any) -> Iterator[str]:
+    """A method of at most MOST_IN_PROSE parameters may tell of them in a sentence."""
+    doc = NumpyDocString(inspect.getdoc(function) or "")
+    if doc["Parameters"] or len(_parameters(function)) > MOST_IN_PROSE:
+        yield from _of_function(function)
+    else:
+        yield from _summary(doc)
+        yield from _sections(doc)
 
 
 def _of_class(kind: type) -> Iterator[str]:
@@ -147,7 +158,7 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
         if name.startswith("_"):
             continue
         owner = next((k for k in kind.__mro__ if name in vars(k)), None)
-        if owner is None or not owner.__module__.startswith("tacenda."):
+        if owner is None or not owner.__module__.startswith("tacenda"):
             continue
         value = vars(owner)[name]
         value = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
@@ -157,15 +168,21 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
 
 def _inherited(kind: type, name: str) -> bool:
     """Whether a parent documents the method already: what overrides it may say what differs."""
-    owners = [k for k in kind.__mro__ if name in vars(k) and k.__module__.startswith("tacenda.")]
+    owners = [k for k in kind.__mro__ if name in vars(k) and k.__module__.startswith("tacenda")]
     return len(owners) > 1
+
+
+def _of_interface(kind: type, name: str) -> bool:
+    """Whether an abstract class defines the method: authors fill it and users do not call it, so
+    that a sentence is enough."""
+    return inspect.isabstract(next(k for k in kind.__mro__ if name in vars(k)))
 
 
 def _shortcomings(kind: type) -> Iterator[str]:
     attributes = {
         entry.name
         for parent in kind.__mro__
-        if parent.__module__.startswith("tacenda.")
+        if parent.__module__.startswith("tacenda")
         for entry in NumpyDocString(inspect.cleandoc(parent.__doc__ or ""))["Attributes"]
     }
     for name, value in _members(kind):
@@ -174,8 +191,8 @@ def _shortcomings(kind: type) -> Iterator[str]:
         if _inherited(kind, name):
             if not inspect.getdoc(getattr(kind, name)):
                 yield f"{name}: no docstring, here or at a parent"
-        elif inspect.isfunction(value):
-            yield from (f"{name}: {what}" for what in _of_function(value))
+        elif inspect.isfunction(value) and not _of_interface(kind, name):
+            yield from (f"{name}: {what}" for what in _of_method(value))
         else:
             found = NumpyDocString(inspect.getdoc(value) or "")
             yield from (f"{name}: {what}" for what in _summary(found))
@@ -239,7 +256,13 @@ def test_what_the_check_would_find() -> None:
     found = list(_of_function(wrong))
     assert any("no type" in what for what in found)
     assert any("['first'] instead of ['first', 'second']" in what for what in found)
-    assert "Returns is missing" in found
+    assert list(_of_method(wrong)) == found
+
+    def many(a: int, b: int, c: int, d: int, e: int) -> int:
+        """Add."""
+        return a + b + c + d + e
+
+    assert list(_of_method(many)) == ["Parameters: [] instead of ['a', 'b', 'c', 'd', 'e']"]
 
     @dataclasses.dataclass
     class Undescribed:

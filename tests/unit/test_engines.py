@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import engine_calls, engine_stage
 
+import engine_calls
+import engine_stage
 from tacenda.engines import Call, Engine, Workers, run_calls
 from tacenda.engines import calls as engine_loop
 from tacenda.engines import pools as engine_pools

@@ -255,7 +255,7 @@ def everything(dtype: Any, csr: bool, loss: str) -> dict[str, Any]:
 def test_no_kernel_depends_on_the_number_of_threads(
     monkeypatch: pytest.MonkeyPatch, dtype: Any, csr: bool, loss: str
 ) -> None:
-    from tacenda.problem import store as store_module
+    from tacenda.questions.store import table as store_module
 
     monkeypatch.setattr(store_module, "_TASK_ELEMENTS", 1 << 10)  # several tasks of a node, too
     monkeypatch.setattr(store_module, "_TASK_RECORDS", 1)

@@ -51,6 +51,7 @@ def test_every_listed_kernel_is_there_and_takes_so_many_arguments() -> None:
         assert len(types) == len(inspect.signature(function).parameters), name
 
 
+@pytest.mark.slow
 def test_what_is_listed_is_compiled_and_nothing_else(tmp_path: Path) -> None:
     """Small runs of the methods that the demo compares compile nothing once it was warmed up."""
     program = f"""{LISTENER}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node, check_hyperparameters, midpoint
+import numpy as np
+
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Verdict
 from tacenda.schedules import Schedule, at
 
@@ -77,3 +83,8 @@ class ADMM(Algorithm):
 
     def iterate(self, s: ADMMState) -> Array:
         return s.w
+
+
+def midpoint(w: Array, heard: Array, degree: Array) -> Array:
+    """The centre c with sum_j |v - (w + w_j)/2|^2 = degree |v - c|^2 + constant; w if alone."""
+    return 0.5 * (w + np.divide(heard, degree, out=w.copy(), where=degree > 0))

@@ -3,23 +3,20 @@ holds data too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from tacenda.algorithms.base import (
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_batch,
-    check_hyperparameters,
-)
-from tacenda.algorithms.linearised import concentrated_noise
-from tacenda.algorithms.published import Published, Sites, Verdict
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_batch, check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.published import Published, Sites, Verdict, concentrated_noise
+from tacenda.algorithms.traits import Traits
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import Schedule, are_numbers, at
 
 
@@ -103,8 +100,9 @@ class DPADMM(Algorithm):
         return DPADMMState(w, s.dual - rho * (w - centre), centre)
 
     @property
-    def repeats_releases(self) -> bool:
-        return are_numbers(self.penalty, self.proximal)
+    def traits(self) -> Traits:
+        repeats = are_numbers(self.penalty, self.proximal)
+        return replace(super().traits, repeats_releases=repeats)
 
     def relative_std(self, turn: int) -> float:
         return float(turn ** (-self.noise_decay / 2))

@@ -13,26 +13,24 @@ accountant. Batches of one record are the worst choice of all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import (
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_batch,
-    check_hyperparameters,
-)
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_batch, check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Published, Sites, Verdict, claimed_epsilon
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
-from tacenda.rows import combined
+from tacenda.questions.facts import Facts
+from tacenda.rows import lazy
 from tacenda.schedules import Schedule, SquareRoot, at
 
 WEIGHTS = ("constant", "linear")
@@ -46,41 +44,62 @@ class DualAveragingState:
     z: Array
 
 
-def _weight(kind: str, t: int) -> float:
-    return float(t) if kind == "linear" else 1.0
+class DualAveraging(Algorithm):
+    """The family's round."""
 
+    weights: str
+    offset: float | Schedule
+    sampling: str
+    noise: str
 
-def _total(kind: str, t: int) -> float:
-    return t * (t + 1) / 2 if kind == "linear" else float(t)
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        checks.one_of(f"{kind}.weights", self.weights, WEIGHTS)
+        checks.one_of(f"{kind}.sampling", self.sampling, ("poisson", "one"))
+        check_hyperparameters(self, at_least_zero=("offset",))
+        check_batch(self)
+        if self.sampling == "one" and self.batch_size != 1:
+            raise InputError(
+                f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as published), "
+                "so batch_size must be 1."
+            )
 
+    def init(self, node: Node, w: Array) -> DualAveragingState:
+        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
 
-def _round(s: DualAveragingState, node: Node, algorithm: Any) -> DualAveragingState:
-    t, kind = node.turn, algorithm.weights
-    a = _weight(kind, t)
-    x = node.dual_step(s.z, _total(kind, t), at(algorithm.offset, t))
-    noise = "correlated" if algorithm.noise == "correlated" else "gaussian"
-    one = algorithm.sampling == "one"
-    g = node.release(
-        node.gradient(x, algorithm.batch_size, one=one, regularised=False), noise=noise
-    )
-    return DualAveragingState(x, node.mix(combined(a, g, 1, s.z)))
+    def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        t, one = node.turn, self.sampling == "one"
+        x = node.dual_step(s.z, self._total(t), at(self.offset, t))  # (3)
+        noise = "correlated" if self.noise == "correlated" else "gaussian"
+        g = node.release(node.gradient(x, self.batch_size, one=one, regularised=False), noise=noise)
+        u = lazy(s.z) + self._weight(t) * lazy(g)
+        return DualAveragingState(x, node.mix(u.rows()))
 
+    def _weight(self, t: int) -> float:
+        """a(t)."""
+        return float(t) if self.weights == "linear" else 1.0
 
-def _check(algorithm: Any) -> None:
-    kind = type(algorithm).__name__
-    checks.one_of(f"{kind}.weights", algorithm.weights, WEIGHTS)
-    checks.one_of(f"{kind}.sampling", algorithm.sampling, ("poisson", "one"))
-    check_hyperparameters(algorithm, at_least_zero=("offset",))
-    check_batch(algorithm)
-    if algorithm.sampling == "one" and algorithm.batch_size != 1:
-        raise InputError(
-            f"{kind}.sampling='one' draws exactly one record (Liu et al. 2022 as published), "
-            "so batch_size must be 1."
-        )
+    def _total(self, t: int) -> float:
+        """A(t)."""
+        return t * (t + 1) / 2 if self.weights == "linear" else float(t)
+
+    def iterate(self, s: DualAveragingState) -> Array:
+        return s.x
+
+    def averaging_weight(self, turn: int, rounds: int) -> float:
+        return self._weight(turn)
+
+    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
+        return s  # there are no dual variables of edges: z stays a mixture of past gradients
+
+    @property
+    def traits(self) -> Traits:
+        known = replace(super().traits, uses_start=False, mixes_only=True)
+        return replace(known, sample="one") if self.sampling == "one" else known
 
 
 @dataclass(frozen=True)
-class DPDDA(Algorithm):
+class DPDDA(DualAveraging):
     """Private dual averaging with weights a(t) = t, Liu et al. (2022), Algorithm 1.
 
         x_i <- argmin_x <z_i, x> + A(t) h(x) + (gamma(t)/2)|x|^2,  A(t) = a(1) + ... + a(t), h = r R
@@ -142,7 +161,7 @@ class DPDDA(Algorithm):
     correlation: float = 10.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         checks.one_of("DPDDA.noise", self.noise, ("independent", "correlated"))
         check_hyperparameters(self, at_least_zero=("correlation",))
         if self.noise == "correlated" and self.batch_size is not None:
@@ -151,22 +170,17 @@ class DPDDA(Algorithm):
                 "use all records, or independent noise."
             )
 
-    def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
-
-    def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
-        return _round(s, node, self)
-
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """Liu et al. (2022): noise_std^2 = 12 L^2 T ln(1/delta) / (m epsilon)^2 on one gradient."""
+        """Liu et al. (2022), Theorem 1: noise_std^2 = 12 L^2 T ln(1/delta) / (q epsilon)^2 on one
+        gradient, with q the records of the smallest node, at every node."""
         epsilon = claimed_epsilon(privacy)
         rounds, k = len(weights), facts.constants
         std = (
             k.gradient_bound
             * np.sqrt(12 * rounds * math.log(1 / privacy.delta))
-            / (facts.sizes * epsilon)
+            / (facts.smallest * epsilon)
         )
         z = std / facts.gradient_sensitivity(self.batch_size)
         why = (
@@ -177,37 +191,17 @@ class DPDDA(Algorithm):
         return Published(ScaledPlan(z, weights), (epsilon, privacy.delta), why)
 
     @property
-    def repeats_releases(self) -> bool:
-        return True  # of gradients as they are, whatever the step
-
-    @property
-    def shared_noise(self) -> float | None:
-        return float(self.correlation) if self.noise == "correlated" else None
-
-    @property
-    def uses_start(self) -> bool:
-        return False
-
-    @property
-    def draws_one_record(self) -> bool:
-        return self.sampling == "one"
-
-    @property
-    def mixes(self) -> bool:
-        return True
-
-    def iterate(self, s: DualAveragingState) -> Array:
-        return s.x
-
-    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
-        return s  # there are no dual variables of edges: z stays a mixture of past gradients
-
-    def averaging_weight(self, turn: int, rounds: int) -> float:
-        return _weight(self.weights, turn)
+    def traits(self) -> Traits:
+        correlated = self.noise == "correlated"
+        return replace(
+            super().traits,
+            edge_noise=float(self.correlation) if correlated else None,
+            repeats_releases=True,  # of gradients as they are, whatever the step
+        )
 
 
 @dataclass(frozen=True)
-class DDA(Algorithm):
+class DDA(DualAveraging):
     """Dual averaging with a(t) = 1, the baseline of Liu et al. (2022).
 
     gamma(t) = 20 + sqrt(mu t).
@@ -242,35 +236,8 @@ class DDA(Algorithm):
         "Private in the same way as DP-DDA.",
     )
 
-    weights: ClassVar[str] = "constant"
-    noise: ClassVar[str] = "independent"
+    weights: ClassVar[str] = "constant"  # type: ignore[misc]
+    noise: ClassVar[str] = "independent"  # type: ignore[misc]
     offset: float | Schedule = SquareRoot(20.0, 1.0)
     batch_size: int | None = None
     sampling: str = "poisson"
-
-    def __post_init__(self) -> None:
-        _check(self)
-
-    def init(self, node: Node, w: Array) -> DualAveragingState:
-        return DualAveragingState(np.zeros(w.shape, w.dtype), np.zeros(w.shape, w.dtype))
-
-    def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
-        return _round(s, node, self)
-
-    @property
-    def uses_start(self) -> bool:
-        return False
-
-    @property
-    def draws_one_record(self) -> bool:
-        return self.sampling == "one"
-
-    @property
-    def mixes(self) -> bool:
-        return True
-
-    def iterate(self, s: DualAveragingState) -> Array:
-        return s.x
-
-    def restart(self, s: DualAveragingState, node: Node) -> DualAveragingState:
-        return s  # there are no dual variables of edges: z stays a mixture of past gradients

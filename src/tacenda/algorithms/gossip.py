@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tacenda import checks
-from tacenda.algorithms.base import (
-    Algorithm,
-    Array,
-    Node,
-    check_batch,
-    check_hyperparameters,
-    proximal_descent,
-)
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_batch, check_hyperparameters
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.proximal import proximal_descent, tail_weight
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
 from tacenda.privacy.accounting.final_model import Descent
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import Schedule, at
 
 
@@ -62,7 +60,7 @@ class GossipGD(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.GossipGD(noise="independent").shared_noise is None
+    >>> tc.algorithms.GossipGD(noise="independent").traits.edge_noise is None
     True
     """
 
@@ -111,27 +109,21 @@ class GossipGD(Algorithm):
         return GossipState(x)
 
     @property
-    def repeats_releases(self) -> bool:
-        return True  # of gradients as they are, whatever the step
-
-    @property
-    def shared_noise(self) -> float | None:
-        return float(self.correlation) if self.noise == "correlated" else None
+    def traits(self) -> Traits:
+        return replace(
+            super().traits,
+            exchanges_per_round=self.mixings,
+            edge_noise=float(self.correlation) if self.noise == "correlated" else None,
+            repeats_releases=True,  # of gradients as they are, whatever the step
+            mixes_only=True,
+        )
 
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
         steps = [at(self.step_size, t) for t in range(1, rounds + 1)]
         return proximal_descent(self, facts, steps, output)
 
-    @property
-    def exchanges_per_round(self) -> int:
-        return self.mixings
-
-    @property
-    def mixes(self) -> bool:
-        return True
-
     def iterate(self, s: GossipState) -> Array:
         return s.x
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
-        return 1.0 if turn > rounds - max(1, round(self.tail * rounds)) else 0.0
+        return tail_weight(turn, rounds, self.tail)

@@ -28,13 +28,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Node, check_batch, check_hyperparameters
-from tacenda.algorithms.published import Published, Sites, Verdict, claimed_epsilon
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_batch, check_hyperparameters
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.published import (
+    Published,
+    Sites,
+    Verdict,
+    claimed_epsilon,
+    concentrated_noise,
+)
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
 from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
-from tacenda.rows import combined
+from tacenda.questions.facts import Facts
+from tacenda.rows import Sum, lazy
 from tacenda.schedules import PerNode, Schedule, are_numbers, at
 
 REGULARISER_STEPS = ("auto", "subgradient", "prox")
@@ -49,143 +59,90 @@ class LinearisedState:
     dual: Array
     heard: Array
 
-    def rows(self) -> list[Array]:
-        """w, shared, dual and heard."""
-        return [self.w, self.shared, self.dual, self.heard]
 
+class Linearised(Algorithm):
+    """The family's round, with `inner_steps` steps before each message."""
 
-@dataclass(frozen=True, eq=False)
-class _Factors:
-    """Of one (rho, eta): part = 1 / (2 rho deg + eta), a column (b, 1); what the own iterate, the
-    dual, the heard and the shared one are multiplied by, and the shared one in the dual's step,
-    numbers where all nodes have the same."""
+    inner_steps: int = 1
+    penalty: float | Schedule
+    proximal: float | Schedule | PerNode | str
+    regulariser_step: str
+    radius: float | None
 
-    part: Array
-    own: Any
-    dual: Any
-    heard: Any
-    shared: Any
-    back: Any
+    def __post_init__(self) -> None:
+        check_hyperparameters(self, positive=("penalty",))
+        check_batch(self)
+        name = type(self).__name__
+        checks.one_of(f"{name}.regulariser_step", self.regulariser_step, REGULARISER_STEPS)
+        if self.radius is not None:
+            checks.positive(f"{name}.radius", self.radius)
 
+    def init(self, node: Node, w: Array) -> LinearisedState:
+        return LinearisedState(w, w, np.zeros(w.shape, w.dtype), node.degree * w)
 
-def _factors(node: Node, rho: float, eta: Any) -> _Factors:
-    """Worked out once while rho and eta stay as they are."""
-    known = node.memo.get("linearised")
-    fixed = not isinstance(eta, np.ndarray)
-    if fixed and known is not None and known[:2] == (rho, eta):
-        found: _Factors = known[2]
-        return found
-    deg = node.degree
-    part = 1 / (2 * rho * deg + eta)
-    others = (eta * part, 2 * part, rho * part, rho * part * deg, (-rho / 2) * deg)
-    if fixed and (deg == deg[0]).all():
-        found = _Factors(part, *(float(column[0, 0]) for column in others))
-    else:
-        found = _Factors(part, *others)
-    if fixed:
-        node.memo["linearised"] = (rho, eta, found)
-    return found
+    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
+        rho, deg = at(self.penalty, node.turn), node.degree
+        pub = 2 * lazy(s.dual) + rho * (lazy(s.heard) + deg * lazy(s.shared))
+        if self.inner_steps > 1:
+            pub = lazy(pub.rows())  # once for all steps
+        w = total = self._primal_step(s.w, pub, rho, self._eta(1, node), node)
+        for k in range(2, self.inner_steps + 1):
+            w = self._primal_step(w, pub, rho, self._eta(k, node), node)
+            total = total + w
+        shared = total / self.inner_steps if self.inner_steps > 1 else w
+        heard = node.neighbour_sum(shared)
+        dual = lazy(s.dual) + (rho / 2) * (lazy(heard) - deg * lazy(shared))
+        return LinearisedState(w, shared, dual.rows(), heard)
 
-
-def _round(
-    rows: list[Array], node: Node, algorithm: Any, rho: float, eta: Any, steps: int
-) -> LinearisedState:
-    """One round of the family; eta is a number, or a function of the inner step.
-
-    The state's `rows` are taken out of the list, and each is let go as soon as it is not needed
-    here: where nobody else holds the state, its memory serves what follows.
-    """
-    w, shared, dual, heard = rows
-    rows.clear()
-    if isinstance(eta, np.ndarray):  # one for each node
-        eta = eta.astype(w.dtype)
-    by_prox = _takes_prox(algorithm.regulariser_step, node)
-    shape = algorithm.relative_std(node.turn)
-    pull = None if steps == 1 else combined(2, dual, rho, heard, rho * node.degree, shared)
-    total: Any = None
-    for k in range(1, steps + 1):
-        e = eta(k) if callable(eta) else eta
-        f = _factors(node, rho, e)
-        public = (
-            combined(f.own, w, f.part, pull)
-            if pull is not None  # in one pass where it is needed once
-            else combined(f.own, w, f.dual, dual, f.heard, heard, f.shared, shared)
+    def _primal_step(self, w: Array, pub: Sum, rho: float, eta: Any, node: Node) -> Array:
+        """(eta w - grad f(w) + pub) / (2 rho deg + eta), released; then prox and projection."""
+        part = 1 / (2 * rho * node.degree + eta)
+        by_prox = self._takes_prox(node)
+        public = part * (eta * lazy(w) + pub)
+        query = node.gradient(w, self.batch_size, regularised=not by_prox)
+        released = node.release(
+            public.rows() - part * query, relative_std=self.relative_std(node.turn)
         )
-        if k == 1:
-            del shared, heard
-        query = node.gradient(w, algorithm.batch_size, regularised=not by_prox)
-        del w
-        w = node.release(public - f.part * query, relative_std=shape)
-        del public, query
         if by_prox:
-            w = node.prox(w, f.part)
-        if algorithm.radius is not None:
-            w = _into_ball(w, algorithm.radius)
-        total = w if total is None else total + w
-    shared = total / steps if steps > 1 else w
-    del total, pull
-    heard = node.neighbour_sum(shared)
-    dual = combined(1, dual, rho / 2, heard, f.back, shared)
-    return LinearisedState(w, shared, dual, heard)
+            released = node.prox(released, part)
+        return released if self.radius is None else into_ball(released, self.radius)
+
+    def _eta(self, k: int, node: Node) -> Any:
+        """The proximal weight of inner step k: a number, or (b, 1) in the rows' type."""
+        found = at(self.proximal, node.turn)
+        return found.astype(node.degree.dtype) if isinstance(found, np.ndarray) else found
+
+    def _takes_prox(self, node: Node) -> bool:
+        smooth = node.facts.constants.regulariser.smooth
+        return self.regulariser_step == "prox" or (self.regulariser_step == "auto" and not smooth)
+
+    def iterate(self, s: LinearisedState) -> Array:
+        return s.shared
+
+    @property
+    def traits(self) -> Traits:
+        return replace(
+            super().traits,
+            steps_per_round=self.inner_steps,
+            # One record then moves as much in every round
+            repeats_releases=are_numbers(self.penalty, self.proximal),
+        )
+
+    def published_form(self) -> Algorithm:
+        """With the subgradient of the regulariser, unless the prox is asked for."""
+        super().published_form()
+        as_given = self.regulariser_step == "prox"
+        return self if as_given else replace(self, regulariser_step="subgradient")  # type: ignore[type-var]
 
 
-def _takes_prox(choice: str, node: Node) -> bool:
-    return choice == "prox" or (choice == "auto" and not node.facts.constants.regulariser.smooth)
-
-
-def _into_ball(w: Array, radius: float) -> Array:
-    """Rows projected onto the ball of that radius: post-processing of released values."""
+def into_ball(w: Array, radius: float) -> Array:
+    """Project rows onto the ball of that radius: post-processing of released values."""
     norm = np.linalg.norm(w, axis=1, keepdims=True)
     return w * np.minimum(1.0, radius / np.maximum(norm, radius)).astype(w.dtype)
 
 
-def _start(node: Node, w: Array) -> LinearisedState:
-    return LinearisedState(w, w, np.zeros(w.shape, w.dtype), node.degree * w)
-
-
-def _check(algorithm: Any) -> None:
-    check_hyperparameters(algorithm, positive=("penalty",))
-    check_batch(algorithm)
-    checks.one_of(
-        f"{type(algorithm).__name__}.regulariser_step",
-        algorithm.regulariser_step,
-        REGULARISER_STEPS,
-    )
-    if algorithm.radius is not None:
-        checks.positive(f"{type(algorithm).__name__}.radius", algorithm.radius)
-
-
-def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
-    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta)).
-
-    phi_1, the first round's term, gives the noise as well, and then the total as the worst node's.
-    """
-    delta, phi, first = privacy.delta, privacy.noise.get("phi"), privacy.noise.get("phi_1")
-    log = math.log(1 / delta)
-    terms = [  # at noise scale 1
-        count
-        * (np.asarray(site.sensitivity) / (site.relative_std or np.asarray(site.sensitivity))) ** 2
-        / 2
-        for site, count in sites
-    ]
-    unit = np.asarray(sum(terms))
-    if first is not None:
-        scale = np.sqrt(np.asarray(terms[0]) / sites[0][1] / first)
-        phi = float(np.max(unit / scale**2))
-    else:
-        if phi is None:
-            phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
-        scale = np.sqrt(unit / phi)
-    why = (
-        "The conversion from zCDP is loose; and the guarantee needs released values in (7) "
-        "and bounded gradients, which the paper's Lasso lacks."
-    )
-    plan = ScaledPlan(scale, weights)
-    return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)
-
-
 @dataclass(frozen=True)
-class IPADMM(Algorithm):
+class IPADMM(Linearised):
     """Multi-step linearised ADMM, Huang and Gong (2020) (11)-(15), (18), (23).
 
     l steps, then one message:
@@ -231,7 +188,7 @@ class IPADMM(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.IPADMM(inner_steps=5).steps_per_round
+    >>> tc.algorithms.IPADMM(inner_steps=5).traits.steps_per_round
     5
     """
 
@@ -258,7 +215,7 @@ class IPADMM(Algorithm):
     objective_slope: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         checks.whole("IPADMM.inner_steps", self.inner_steps, least=1)
         if isinstance(self.proximal, str):
             checks.one_of("IPADMM.proximal", self.proximal, ("theory",))
@@ -266,25 +223,13 @@ class IPADMM(Algorithm):
             check_hyperparameters(self, positive=("proximal",), per_node=("proximal",))
         check_hyperparameters(self, positive=("diameter",), at_least_zero=("objective_slope",))
 
-    def init(self, node: Node, w: Array) -> LinearisedState:
-        return _start(node, w)
-
-    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t, rounds_before = node.turn, (node.turn - 1) * self.inner_steps
-        rows = s.rows()
-        del s
-        if isinstance(self.proximal, str):
-
-            def eta(k: int) -> Any:
-                return self._theory(rounds_before + k, node)
-
-            return _round(rows, node, self, at(self.penalty, t), eta, self.inner_steps)
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), self.inner_steps)
-
-    @property
-    def repeats_releases(self) -> bool:
-        # Then one record moves as much in every round
-        return are_numbers(self.penalty, self.proximal)
+    def _eta(self, k: int, node: Node) -> Any:
+        if self.proximal != "theory":
+            return super()._eta(k, node)
+        steps = (node.turn - 1) * self.inner_steps + k
+        noise = node.facts.gradient_sensitivity(self.batch_size)[:, None] * node.noise_multiplier
+        spread = self.objective_slope**2 + node.facts.dim * noise**2
+        return np.maximum(np.sqrt(2 * steps) / self.diameter * np.sqrt(spread), 1e-12)  # (23)
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -309,45 +254,15 @@ class IPADMM(Algorithm):
             )
         return Published(ScaledPlan(scale, weights), (epsilon, privacy.delta), why)
 
-    @property
-    def steps_per_round(self) -> int:
-        return self.inner_steps
 
-    def _theory(self, k: int, node: Node) -> Array:
-        """(b, 1) the proximal weight (23) at running step k."""
-        noise = node.facts.gradient_sensitivity(self.batch_size)[:, None] * node.noise_multiplier
-        spread = self.objective_slope**2 + node.facts.dim * noise**2
-        eta: Array = np.sqrt(2 * k) / self.diameter * np.sqrt(spread)
-        return np.maximum(eta, 1e-12)
+class _OneStep(Linearised):
+    """What DDP- and CDP-ADMM share: l = 1, and noise that `relative_std` shapes over the rounds."""
 
-    def published_form(self) -> IPADMM:
-        """With the subgradient of the regulariser, unless the prox is asked for."""
-        super().published_form()
-        as_given = self.regulariser_step == "prox"
-        return self if as_given else replace(self, regulariser_step="subgradient")
-
-    def iterate(self, s: LinearisedState) -> Array:
-        return s.shared
-
-
-class _OneStep(Algorithm):
-    """What DDP- and CDP-ADMM share: one step a round, with noise as their `relative_std` tells."""
-
-    penalty: float | Schedule
     proximal: float | Schedule | PerNode
-    regulariser_step: str
 
-    def init(self, node: Node, w: Array) -> LinearisedState:
-        return _start(node, w)
-
-    def step(self, s: LinearisedState, node: Node) -> LinearisedState:
-        t, rows = node.turn, s.rows()
-        del s
-        return _round(rows, node, self, at(self.penalty, t), at(self.proximal, t), 1)
-
-    @property
-    def repeats_releases(self) -> bool:
-        return are_numbers(self.penalty, self.proximal)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
 
     @abstractmethod
     def relative_std(self, turn: int) -> float: ...
@@ -360,15 +275,6 @@ class _OneStep(Algorithm):
             weight = 2 * at(self.penalty, t) * degree + at(self.proximal, t)
             total = total + (moved / (weight * self.relative_std(t))) ** 2
         return total
-
-    def published_form(self) -> Algorithm:
-        """With the subgradient of the regulariser, unless the prox is asked for."""
-        super().published_form()
-        as_given = self.regulariser_step == "prox"
-        return self if as_given else replace(self, regulariser_step="subgradient")  # type: ignore[type-var]
-
-    def iterate(self, s: LinearisedState) -> Array:
-        return s.shared
 
 
 @dataclass(frozen=True)
@@ -414,10 +320,6 @@ class DDPADMM(_OneStep):
     batch_size: int | None = None
     regulariser_step: str = "auto"
     radius: float | None = None
-
-    def __post_init__(self) -> None:
-        _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
 
     def relative_std(self, turn: int) -> float:
         return float(turn**-0.25)
@@ -478,8 +380,7 @@ class CDPADMM(_OneStep):
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        _check(self)
-        check_hyperparameters(self, at_least_zero=("proximal",), per_node=("proximal",))
+        super().__post_init__()
         if checks.positive("CDPADMM.variance_decay", self.variance_decay) > 1:
             raise InputError(
                 "CDPADMM.variance_decay must be above 0 and at most 1, "

@@ -8,22 +8,19 @@ from typing import ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import (
-    OBJECTIVE_NOISES,
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_hyperparameters,
-    midpoint,
-)
+from tacenda._types import Array
+from tacenda.algorithms.admm import ADMMState, midpoint
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.perturbation import OBJECTIVE_NOISES
 from tacenda.algorithms.published import Published, Sites, Verdict
 from tacenda.algorithms.recycled import recycled_noise
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import PerNode, Schedule, at
 
 

@@ -9,14 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Floats
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node
-from tacenda.algorithms.moments import Quadratic
+from tacenda._types import Array, Floats
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.quadratic import Quadratic
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.problem.facts import Facts
-from tacenda.problem.moments import unpacked
+from tacenda.questions.facts import Facts
+from tacenda.questions.moments import unpacked
 
 MOST_FEATURES = 1000  # with a second moment: a message then holds half a million numbers
 PAIRS = 20  # of differences that the quasi-Newton steps remember
@@ -127,7 +130,7 @@ class Optimum(Algorithm):
         return self._quasi_newton(s, g, node)
 
     def _with_curvature(self, s: OptimumState, node: Node) -> OptimumState:
-        from tacenda.problem.kernels.eigen import eigen  # here: it loads the compiler
+        from tacenda.questions.kernels.eigen import eigen  # here: it loads the compiler
 
         moment = node.release_mean(node.second_moment())
         e, vectors = eigen(unpacked(np.asarray(moment[0], float)))
@@ -244,8 +247,8 @@ class Optimum(Algorithm):
         return bool(s.numbers[5])
 
     @property
-    def agrees(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return replace(super().traits, reaches_consensus=True)
 
     def restart(self, s: OptimumState, node: Node) -> OptimumState:
         """The curvature stays: the other members' records bend about as much."""

@@ -8,24 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import (
-    OBJECTIVE_NOISES,
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_hyperparameters,
-    laplace_spends,
-    midpoint,
-)
+from tacenda._types import Array
+from tacenda.algorithms.admm import ADMMState, midpoint
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_level
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import Schedule, at
+
+OBJECTIVE_NOISES = ("l2-laplace", "gaussian")  # inside an argmin
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +79,7 @@ class DVP(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.DVP().noise_in_objective
+    >>> tc.algorithms.DVP().traits.noise_in_objective
     True
     """
 
@@ -168,8 +166,8 @@ class PVP(Algorithm):
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
         "l2-laplace" is the paper's.
     closing_dvp : bool, default=False
-        The last round is one of DVP around V, as in the paper's Algorithm 3; it is charged like
-        any other.
+        The last round is one of DVP, as in the paper's Algorithm 3, but around the released V:
+        the paper's line 15 centres it on the unreleased w_i. It is charged like any other.
     centre : {"released", "hidden"}, default="released"
         "hidden" is the published form: the centre is (w_i - e_i + V_j)/2 with the node's own
         unreleased w_i.
@@ -177,7 +175,7 @@ class PVP(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.PVP(centre="hidden").keeps_secret
+    >>> tc.algorithms.PVP(centre="hidden").traits.keeps_secret
     True
     """
 
@@ -191,8 +189,8 @@ class PVP(Algorithm):
         "Zhang and Zhu (2016), Alg. 3",
         "unsound as a whole",
         "Intermediate rounds have enough noise by accident (two errors of the proof cancel); "
-        "Theorem 2 without C^R and the uncharged last round are unsound; the run's composition "
-        "is not stated.",
+        "Theorem 2 without C^R and a last round centred on an unreleased iterate are unsound; the "
+        "run's composition is not stated.",
         "Centred on released values: sensitivity 2Gc/(m (sc + 2 eta deg)), far less noise, and "
         "the l2-Laplace curve.",
     )
@@ -249,12 +247,12 @@ class PVP(Algorithm):
         return laplace_spends(facts, rounds) if self.noise == "l2-laplace" else float(rounds)
 
     @property
-    def keeps_secret(self) -> bool:
-        return self.centre == "hidden"
-
-    @property
-    def noise_in_objective(self) -> bool:
-        return self.closing_dvp
+    def traits(self) -> Traits:
+        return replace(
+            super().traits,
+            keeps_secret=self.centre == "hidden",
+            noise_in_objective=self.closing_dvp,
+        )
 
     def iterate(self, s: PVPState) -> Array:
         return s.shared
@@ -266,3 +264,9 @@ class PVP(Algorithm):
                 "PVP.closing_dvp needs a twice differentiable loss ('logistic', 'multinomial'); "
                 "leave it False."
             )
+
+
+def laplace_spends(facts: Facts, rounds: int) -> float:
+    """What l2-Laplace noise on values costs at scale 1, as mu^2: about 1/d a release, since its
+    loss is the shift's part along the noise, which has a random direction in d dimensions."""
+    return rounds / facts.dim

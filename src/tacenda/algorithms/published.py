@@ -19,9 +19,15 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
-from tacenda.privacy.secrets.noise_plan import NoisePlan, of_nodes, weight_of, weights_of_nodes
+from tacenda.privacy.secrets.noise_plan import (
+    NoisePlan,
+    ScaledPlan,
+    of_nodes,
+    weight_of,
+    weights_of_nodes,
+)
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 if TYPE_CHECKING:
     from tacenda.algorithms.base import Algorithm
@@ -99,7 +105,7 @@ def not_printed(algorithm: Algorithm) -> UnsupportedError:
 
     printed = [kind for kind in ALGORITHMS.values() if prints_noise(kind)]
     own, shared = f"one of {', '.join(kind.__name__ for kind in printed)}", ""
-    if algorithm.shared_noise is not None:
+    if algorithm.traits.shared_noise is not None:
         shared = " shared by neighbours"
         own = "noise='independent'" if prints_noise(type(algorithm)) else own
     return UnsupportedError(
@@ -136,3 +142,32 @@ def need(value: float, name: str) -> None:
     """Refuse a run as published without the number that its formula starts from."""
     if not math.isfinite(value):
         raise InputError(f"As published, this algorithm needs {name}; see Privacy.from_paper.")
+
+
+def concentrated_noise(facts: Facts, sites: Sites, weights: Array, privacy: Privacy) -> Published:
+    """Gauthier et al. (2020): phi = sum s_t^2/(2 std_t^2), epsilon = phi + 2 sqrt(phi ln(1/delta)).
+
+    phi_1, the first round's term, gives the noise as well, and then the total as the worst node's.
+    """
+    delta, phi, first = privacy.delta, privacy.noise.get("phi"), privacy.noise.get("phi_1")
+    log = math.log(1 / delta)
+    terms = [  # at noise scale 1
+        count
+        * (np.asarray(site.sensitivity) / (site.relative_std or np.asarray(site.sensitivity))) ** 2
+        / 2
+        for site, count in sites
+    ]
+    unit = np.asarray(sum(terms))
+    if first is not None:
+        scale = np.sqrt(np.asarray(terms[0]) / sites[0][1] / first)
+        phi = float(np.max(unit / scale**2))
+    else:
+        if phi is None:
+            phi = (math.sqrt(log + claimed_epsilon(privacy, "phi")) - math.sqrt(log)) ** 2
+        scale = np.sqrt(unit / phi)
+    why = (
+        "The conversion from zCDP is loose; and the guarantee needs released values in (7) "
+        "and bounded gradients, which the paper's Lasso lacks."
+    )
+    plan = ScaledPlan(scale, weights)
+    return Published(plan, (phi + 2 * math.sqrt(phi * log), delta), why)

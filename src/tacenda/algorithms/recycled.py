@@ -8,25 +8,22 @@ from typing import ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.admm import ADMMState
-from tacenda.algorithms.base import (
-    OBJECTIVE_NOISES,
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_hyperparameters,
-    laplace_spends,
-    midpoint,
-)
+from tacenda._types import Array
+from tacenda.algorithms.admm import ADMMState, midpoint
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.perturbation import OBJECTIVE_NOISES, laplace_spends
 from tacenda.algorithms.published import Published, PublishedPlan, Sites, Verdict, claimed_epsilon
 from tacenda.algorithms.recycled_condition import convergence_advice
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
 from tacenda.privacy.secrets.noise_plan import of_nodes
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import PerNode, Schedule, at
 
 
@@ -196,8 +193,8 @@ class RADMM(Algorithm):
         return replace(self, noise="l2-laplace", perturb="objective")
 
     @property
-    def noise_in_objective(self) -> bool:
-        return self.perturb == "objective"
+    def traits(self) -> Traits:
+        return replace(super().traits, noise_in_objective=self.perturb == "objective")
 
     def spends(self, facts: Facts, degree: Array, rounds: int) -> float:
         additive = self.perturb == "output" and self.noise == "l2-laplace"

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacenda.graph.topology import Topology
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import PerNode, Schedule, at
 
 LARGEST = 600  # nodes for which the dense eigenvalue problems take well under a second
@@ -58,11 +58,13 @@ def convergence_advice(
             "R-ADMM converges there in practice, but without that proof."
         ]
     smoothness, search = facts.constants.smoothness, n <= LARGEST_SEARCH
-    if satisfied(eta, gamma, smoothness, topology):
-        return []
-    if search and satisfied(eta, gamma, smoothness, topology, best_constants=True):
-        return []
-    least = smallest_recycle_proximal(eta, smoothness, topology, best_constants=search)
+    known: dict[str, Any] = {"penalty": eta, "smoothness": smoothness}
+    for best_constants in (False, True)[: 1 + search]:
+        if recycled_condition_holds(
+            topology, recycle_proximal=gamma, best_constants=best_constants, **known
+        ):
+            return []
+    least = least_recycle_proximal(topology, best_constants=search, **known)
     which = "(24)-(25)" if search else "(26)-(27)"
     return [
         f"RADMM: recycle_proximal={gamma:g} does not meet the sufficient condition {which} "
@@ -71,51 +73,87 @@ def convergence_advice(
     ]
 
 
-def satisfied(
-    eta: float, gamma: float, smoothness: float, topology: Topology, *, best_constants: bool = False
+def recycled_condition_holds(
+    graph: object,
+    *,
+    penalty: float,
+    recycle_proximal: float,
+    smoothness: float,
+    best_constants: bool = False,
 ) -> bool:
-    """Whether (26) and (27) hold; with best_constants, (24) and (25) for some L and mu."""
+    """Return whether recycled ADMM provably converges, by Theorem III.1 of Zhang et al. (2018).
+
+    Sufficient, not necessary.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or Topology
+        The network.
+    penalty : float
+        eta.
+    recycle_proximal : float
+        gamma.
+    smoothness : float
+        M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+    best_constants : bool, default=False
+        Whether (24)-(25) may hold for any L and mu, as the theorem says; by default they are 2,
+        the paper's example (26)-(27).
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.recycled_condition_holds(
+    ...     tc.graph.ring(5), penalty=1.0, recycle_proximal=100.0, smoothness=0.3
+    ... )
+    True
+    """
     if best_constants:
-        return found_constants(eta, gamma, smoothness, topology) is not None
-    first, second = _margins(eta, gamma, smoothness, topology)
-    return first > 0 and second >= -1e-12 * eta
+        known = {"recycle_proximal": recycle_proximal, "smoothness": smoothness}
+        return recycled_constants(graph, penalty=penalty, **known) is not None
+    first, second = _margins(penalty, recycle_proximal, smoothness, Topology.of(graph))
+    return first > 0 and second >= -1e-12 * penalty
 
 
-def smallest_recycle_proximal(
-    eta: float, smoothness: float, topology: Topology, *, best_constants: bool = False
-) -> float:
-    """The smallest gamma above which the condition holds, to four digits; 0 where every gamma will
-    do, infinite where none does."""
-
-    def holds(gamma: float) -> bool:
-        return satisfied(eta, gamma, smoothness, topology, best_constants=best_constants)
-
-    low, high = 0.0, max(1.0, eta)
-    if holds(low):
-        return low
-    while not holds(high):
-        low, high = high, 4 * high
-        if high > 1e12:
-            return math.inf
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def found_constants(
-    eta: float, gamma: float, smoothness: float, topology: Topology
+def recycled_constants(
+    graph: object, *, penalty: float, recycle_proximal: float, smoothness: float
 ) -> tuple[float, float] | None:
-    """(L, mu) for which (24) and (25) hold, those with the most room; None if there are none."""
+    """Return constants for which Theorem III.1 of Zhang et al. (2018), (24)-(25), applies.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or Topology
+        The network.
+    penalty : float
+        eta.
+    recycle_proximal : float
+        gamma.
+    smoothness : float
+        M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+
+    Returns
+    -------
+    tuple of float or None
+        (L, mu) with the most room in both conditions; None if no pair meets them.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> graph = tc.graph.random_regular(20, 4, seed=1)
+    >>> pair = tc.algorithms.recycled_constants(
+    ...     graph, penalty=0.5, recycle_proximal=0.0, smoothness=0.26
+    ... )
+    >>> pair is not None and pair[1] > 1
+    True
+    """
     from scipy.linalg import eigh
     from scipy.optimize import minimize_scalar
 
+    topology, eta = Topology.of(graph), penalty
+    if topology.is_bipartite:  # D + A is singular there, which rounding would hide
+        return None
     adjacency = topology.adjacency().toarray()
     degree = topology.degrees.astype(float)
-    wide = 2 * eta * degree + gamma
+    wide = 2 * eta * degree + recycle_proximal
     least, square = float(wide.min()), smoothness**2
     signless, laplacian = np.diag(degree) + adjacency, np.diag(degree) - adjacency
     spread = eta * signless / wide  # eta (D + A) Dt^-1
@@ -140,6 +178,70 @@ def found_constants(
     if not room > 0:
         return None
     return 1 / x, x / (least_a + room / 2)
+
+
+def least_recycle_proximal(
+    graph: object, *, penalty: float, smoothness: float, best_constants: bool = False
+) -> float:
+    """Return the smallest gamma to which Theorem III.1 of Zhang et al. (2018) applies.
+
+    It is found to four digits.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or Topology
+        The network.
+    penalty : float
+        eta.
+    smoothness : float
+        M = c c1 + r, the Lipschitz constant of the gradients of f_i.
+    best_constants : bool, default=False
+        Whether (24)-(25) may hold for any L and mu; by default they are 2, the paper's example
+        (26)-(27).
+
+    Returns
+    -------
+    float
+        0 where every gamma will do; infinite where none does, as on every bipartite graph.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.least_recycle_proximal(tc.graph.ring(4), penalty=1.0, smoothness=0.3)
+    inf
+    >>> graph = tc.graph.random_regular(20, 4, seed=1)
+    >>> known = {"penalty": 0.5, "smoothness": 0.26}
+    >>> round(tc.algorithms.least_recycle_proximal(graph, **known), 3)
+    0.251
+    >>> tc.algorithms.least_recycle_proximal(graph, **known, best_constants=True)
+    0.0
+    """
+    topology = Topology.of(graph)
+    if topology.is_bipartite:
+        return math.inf
+    known: dict[str, Any] = {
+        "penalty": penalty,
+        "smoothness": smoothness,
+        "best_constants": best_constants,
+    }
+
+    def holds(gamma: float) -> bool:
+        return recycled_condition_holds(topology, recycle_proximal=gamma, **known)
+
+    low, high = 0.0, max(1.0, penalty)
+    if holds(low):
+        return low
+    while not holds(high):
+        low, high = high, 4 * high
+        if high > 1e12:
+            return math.inf
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _margins(

@@ -28,7 +28,8 @@ from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.treegd import TreeGD
-from tacenda.algorithms.whitening import Whitened, Whitening
+from tacenda.algorithms.whitened import Whitened
+from tacenda.algorithms.whitening import Whitening
 from tacenda.errors import InputError
 
 GROUP = "tacenda.algorithms"
@@ -44,11 +45,6 @@ def register(kind: type[Kind]) -> type[Kind]:
     ----------
     kind : type
         The class of the algorithm.
-
-    Returns
-    -------
-    type
-        The same class.
 
     Raises
     ------
@@ -105,11 +101,6 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
     **hyperparameters : object
         Plain values or schedules.
 
-    Returns
-    -------
-    Algorithm
-        The algorithm.
-
     Raises
     ------
     InputError
@@ -144,11 +135,6 @@ def from_plain(values: dict[str, Any]) -> Algorithm:
     ----------
     values : dict
         Name and hyperparameters; a `code` there must be that of the algorithm here.
-
-    Returns
-    -------
-    Algorithm
-        The same algorithm.
 
     Raises
     ------
@@ -185,11 +171,6 @@ def with_code(values: dict[str, Any]) -> dict[str, Any]:
 def all_algorithms() -> dict[str, type[Algorithm]]:
     """Every algorithm by name, those of installed plugins included.
 
-    Returns
-    -------
-    dict
-        Name -> class.
-
     Examples
     --------
     >>> import tacenda as tc
@@ -204,11 +185,6 @@ def all_algorithms() -> dict[str, type[Algorithm]]:
 
 def private_names() -> list[str]:
     """Class names of the algorithms that take a privacy budget.
-
-    Returns
-    -------
-    list of str
-        Sorted as in the registry.
 
     Examples
     --------

@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.losses.of_counts import COUNT_SIGNAL
 from tacenda.privacy.adjacency import records_changed
-from tacenda.problem.constants import Constants
-from tacenda.problem.losses import NegativeBinomial, Poisson
+from tacenda.questions.constants import Constants
 
 FLOOR = 0.7  # in units of the noise's edge
 LEAST_FLOOR = 1e-6  # of the largest eigenvalue: where there is no noise
@@ -52,7 +52,6 @@ LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
 SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
-COUNT_SIGNAL = 0.5  # of counts: of the logarithm of the rate
 STEEPER = 4.0  # the mean rate of counts, or the density of residuals, over the typical one
 STRENGTHS = tuple(10.0 ** (-0.5 * j) for j in range(15))  # from 1 down to 1e-7
 DIGITS = 3  # of forecasts that are compared: what follows is rounding, and may differ by machine
@@ -258,9 +257,9 @@ class _Shape:
     @classmethod
     def of(cls, k: Constants) -> _Shape:
         curvature = min(k.loss.curvature, 1.0)
-        if isinstance(k.loss, Poisson | NegativeBinomial):
+        if k.loss.predicts == "log-rate":
             force = min(k.loss.slope, k.gradient_bound / k.data_norm)
-            bend = k.loss.typical_curvature
+            bend = k.loss.typical.curvature
             steepest = min(curvature, STEEPER * bend)
             return cls(steepest, bend, 1.0, force, COUNT_SIGNAL, (1.0,), cut=REGRESSION_CUT)
         if k.loss.kind == "regression":

@@ -10,12 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import Algorithm, Array, Needs, Node
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.problem.facts import Facts
-from tacenda.problem.statistics import Statistic, checked, statistic_from_plain
+from tacenda.questions.facts import Facts
+from tacenda.questions.statistics import Statistic, checked, statistic_from_plain
 
 NOISES = ("masked", "independent")
 
@@ -48,7 +52,7 @@ class StatisticRelease(Algorithm):
     Parameters
     ----------
     statistic : Statistic
-        What is asked of every record (`tacenda.problem.statistics`).
+        What is asked of every record (`tacenda.questions.statistics`).
     noise : {"masked", "independent"}, default="masked"
         "masked" hides all but the network's sum; with "independent" each node's own sum is public
         too, and its noise is larger.
@@ -56,7 +60,7 @@ class StatisticRelease(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> from tacenda.problem.statistics import Count
+    >>> from tacenda.questions.statistics import Count
     >>> tc.algorithms.StatisticRelease(Count()).to_plain()
     {'name': 'statistic', 'statistic': {'name': 'count'}, 'noise': 'masked'}
     """
@@ -103,7 +107,7 @@ class StatisticRelease(Algorithm):
         value = node.statistic(self.statistic, x)
         unit = node.facts.statistic_distance(self.statistic)
         n = node.n_nodes
-        if self.masks:
+        if self.noise == "masked":
             mean = unit * node.release_mean(value / unit, noise="masked")
             std = float(node.noise_multiplier[0, 0]) * unit * math.sqrt(n)
             total = n * np.asarray(mean[0], float)
@@ -117,12 +121,8 @@ class StatisticRelease(Algorithm):
         return StatisticState(x, n * both[:-1], np.array([noise]), kept)
 
     @property
-    def masks(self) -> bool:
-        return self.noise == "masked"
-
-    @property
-    def agrees(self) -> bool:
-        return True
+    def traits(self) -> Traits:
+        return replace(super().traits, masks=self.noise == "masked", reaches_consensus=True)
 
     def iterate(self, s: StatisticState) -> Array:
         return s.x

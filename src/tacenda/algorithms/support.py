@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacenda import graph
+from tacenda import graph, losses, regularisers
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from tacenda import checks
-from tacenda.algorithms.base import (
-    Algorithm,
-    Array,
-    Needs,
-    Node,
-    check_hyperparameters,
-    proximal_descent,
-)
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.hyperparameters import check_hyperparameters
+from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.node import Node
+from tacenda.algorithms.proximal import proximal_descent, tail_weight
 from tacenda.algorithms.published import Verdict
+from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
 from tacenda.privacy.accounting.final_model import Descent
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.schedules import Schedule, at
 
 NOISES = ("masked", "independent")
@@ -64,7 +63,7 @@ class TreeGD(Algorithm):
     Examples
     --------
     >>> import tacenda as tc
-    >>> tc.algorithms.TreeGD(noise="independent").masks
+    >>> tc.algorithms.TreeGD(noise="independent").traits.masks
     False
     """
 
@@ -100,32 +99,27 @@ class TreeGD(Algorithm):
         eta = at(self.step_size, node.turn) / node.facts.smoothness
         worst = node.facts.worst_gradient_sensitivity
         unit = worst if math.isfinite(worst) else 1.0  # only without privacy
-        kind = "masked" if self.masks else "gaussian"
+        kind = "masked" if self.noise == "masked" else "gaussian"
         g = unit * node.release_mean(node.gradient(x, regularised=False) / unit, noise=kind)
         return TreeState(node.prox(x - eta * g, eta), np.ones_like(s.agreed))
 
     @property
-    def masks(self) -> bool:
-        return self.noise == "masked"
-
-    @property
-    def agrees(self) -> bool:
-        return True
-
-    @property
-    def only_means(self) -> bool:
-        return not self.masks
+    def traits(self) -> Traits:
+        masks = self.noise == "masked"
+        return replace(
+            super().traits,
+            masks=masks,
+            exact_means_only=not masks,
+            reaches_consensus=True,
+            tuned_by_release=True,
+        )
 
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
         steps = [at(self.step_size, t) / facts.smoothness for t in range(1, rounds + 1)]
         return proximal_descent(self, facts, steps, output)
 
-    @property
-    def follows(self) -> bool:
-        return True
-
     def iterate(self, s: TreeState) -> Array:
         return s.x
 
     def averaging_weight(self, turn: int, rounds: int) -> float:
-        return 1.0 if turn > rounds - max(1, round(self.tail * rounds)) else 0.0
+        return tail_weight(turn, rounds, self.tail)

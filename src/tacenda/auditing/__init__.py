@@ -11,12 +11,13 @@ from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.auditing.attack import audit
-    from tacenda.auditing.one_run import OneRunResult, audit_one_run
+    from tacenda.auditing.one_run import audit_one_run
+    from tacenda.auditing.one_run_result import OneRunResult
     from tacenda.auditing.result import AuditResult
 
 _HOMES = {
     "AuditResult": "result",
-    "OneRunResult": "one_run",
+    "OneRunResult": "one_run_result",
     "audit": "attack",
     "audit_one_run": "one_run",
 }

@@ -22,8 +22,6 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,181 +37,35 @@ from tacenda.auditing.one_run_bound import (
     independent_chance,
     largest,
 )
+from tacenda.auditing.one_run_result import OneRunResult
 from tacenda.auditing.one_run_tap import Coins, Eavesdropper, Recorder, plant
 from tacenda.auditing.shared_noise import Attacks, SharedScores
 from tacenda.auditing.stage import refuse_maps, refuse_masks
 from tacenda.auditing.worlds import copies_of
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.formats.files import write_json
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.noise.sources import SimulatedNoise
-from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.problem.queries import Queries
-from tacenda.runtime.host import Host
-from tacenda.runtime.local import shared_noise
-from tacenda.runtime.network import Network
+from tacenda.runtime.assemble import (
+    Placed,
+    Records,
+    ask,
+    assemble,
+    connect,
+    open_door,
+    shared_noise,
+    take_seat,
+)
+from tacenda.runtime.host import Exits
 from tacenda.runtime.progress import Progress
-from tacenda.runtime.spec import RunSpec, check_privacy, match, start_rows
-from tacenda.runtime.transport import NoTransport
+from tacenda.runtime.spec import RunSpec, check_privacy, start_rows
 from tacenda.terms.method import Method, algorithm_of
-from tacenda.words import counted
 
 COMMON = Attacks.title("an eavesdropper", "as declared")
 STEPS = 14  # halvings in the search for the curve: four digits
-
-
-@dataclass(frozen=True, eq=False)
-class OneRunResult:
-    """Outcome of an audit with canaries planted in one run.
-
-    All lower bounds on epsilon at `delta` hold together with the stated confidence.
-
-    Attributes
-    ----------
-    algorithm : dict
-        The algorithm in plain values.
-    mode : str
-        "sound" or "as-published".
-    adjacency : str
-        The neighbouring relation.
-    rounds : int
-        Rounds of the run.
-    coins : int
-        How many coins decided about canaries.
-    guesses : int
-        How many of them the adversary guessed.
-    right : int
-        How many guesses were right.
-    confidence : float
-        Probability with which the bounds hold.
-    delta : float
-        The delta at which they hold.
-    claimed : (float, float)
-        What the noise is said to give, (epsilon, delta).
-    true_epsilon : float
-        The accountant's own epsilon at `delta`.
-    lower_bound : float
-        Epsilon is at least this, whatever the run is like.
-    curve_bound : float
-        The same for noise of the declared kind, of which only the amount may be wrong: then
-        more is known of the guesses than epsilon and delta tell. Where the canaries are seen
-        through independent noise (`independent`), guesses of all coins count as well, and
-        independence is assumed too.
-    independent : bool
-        Whether the canaries are seen through independent noise.
-    attack : str
-        What gave the curve bound.
-    attacks : tuple of (str, int)
-        How many guesses each attack had right.
-    seed : int
-        The seed of the run.
-    seconds : float
-        Wall-clock time.
-    why : str or None
-        One sentence where the claimed and the accounted epsilon differ.
-
-    Examples
-    --------
-    >>> import tacenda as tc
-    >>> data = tc.data.make_classification(200, 3, seed=0)
-    >>> shards = tc.data.partition.even(data.X, data.y, 4, seed=0)
-    >>> problem = tc.Problem(shards, classes=(0, 1))
-    >>> found = tc.audit_one_run(
-    ...     problem, tc.graph.ring(4), "cdpadmm", privacy=tc.Privacy(1.0), rounds=5, seed=0,
-    ...     progress=False,
-    ... )  # fmt: skip
-    >>> found.verdict
-    'consistent'
-    """
-
-    algorithm: dict[str, Any]
-    mode: str
-    adjacency: str
-    rounds: int
-    coins: int
-    guesses: int
-    right: int
-    confidence: float
-    delta: float
-    claimed: tuple[float, float]
-    true_epsilon: float
-    lower_bound: float
-    curve_bound: float
-    independent: bool
-    attack: str
-    attacks: tuple[tuple[str, int], ...]
-    seed: int
-    seconds: float
-    why: str | None = None
-
-    @property
-    def broken(self) -> bool:
-        """Whether a lower bound exceeds its claim."""
-        return max(self.lower_bound, self.curve_bound) > self.claimed[0]
-
-    @property
-    def verdict(self) -> str:
-        """ "broken" if a lower bound exceeds its claim, else "consistent"."""
-        return "broken" if self.broken else "consistent"
-
-    def summary(self) -> str:
-        """The result in one sentence.
-
-        Returns
-        -------
-        str
-            The sentence.
-        """
-        said = f"claimed {self.claimed[0]:.4g}"
-        if self.mode == "as-published":
-            said += f" by the paper; the accountant says {self.true_epsilon:.4g}"
-        return (
-            f"{self.algorithm['name']}: {self.verdict}: "
-            f"epsilon is at least {self.curve_bound:.4g} at delta {self.delta:g} for noise of "
-            f"the declared kind and {self.lower_bound:.4g} for any, "
-            f"with {100 * self.confidence:g} % confidence ({said}); "
-            f"one run of {counted(self.rounds, 'round')}, "
-            f"{self.right} of {counted(self.guesses, 'guess', 'guesses')} right, "
-            f"{counted(self.coins, 'canary', 'canaries')}, {self.seconds:.1f} s, "
-            f"seed {self.seed}. Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
-        )
-
-    def __repr__(self) -> str:
-        return f"OneRunResult({self.summary()})"
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain values for files and --json.
-
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
-        """
-        return {
-            "format": "tacenda-one-run-audit-2",
-            "verdict": self.verdict,
-            **dataclasses.asdict(self),
-        }
-
-    def save(self, path: str | Path) -> Path:
-        """Write `to_plain` as JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
-        """
-        return write_json(path, self.to_plain())
 
 
 def audit_one_run(
@@ -292,35 +144,36 @@ def audit_one_run(
             "privacy must be a tacenda.Privacy, not None: "
             "a run without noise has no claim to attack."
         )
-    facts = Facts.of(
-        problem, privacy.adjacency, checks.positive("solver_tolerance", solver_tolerance)
-    )
-    topology = match(problem, graph)
     how = Method.of(algorithm, rounds=rounds, output="last", mixing=mixing)
-    spec = RunSpec(how, topology, facts, privacy).checked()
-    method, facts, calibration = spec.algorithm, spec.facts, spec.calibration
+    spec = RunSpec.of_problem(how, problem, graph, privacy, solver_tolerance)
+    topology, facts, method = spec.topology, spec.facts, spec.algorithm
     refuse_masks(method)
     refuse_maps(method)
-    if method.samples_records:
+    if method.traits.sample != "all":
         raise UnsupportedError(
             "audit_one_run attacks full-batch runs; for sampled ones use tacenda.audit (in the "
             "shell: leave out --one-run), which knows their mixtures."
         )
+    calibration = spec.calibration
     assert calibration is not None
     seed = secrets.randbits(63) if seed is None else checks.whole("seed", seed)
     noise = SimulatedNoise(seed)
     start = start_rows(init, problem.dim, topology.n)
-    shared = method.shared_noise is not None
+    shared = method.traits.shared_noise is not None
     per_node = _per_node(problem, canaries, method)
     ahead = (
         start[0] if method.needs.smooth_loss and np.any(start) and problem.n_outputs == 1 else None
     )
     coins, store = plant(problem, facts, per_node, privacy.adjacency, noise, shared, ahead)
     listening = None
-    if method.shared_noise is not None:
+    if method.traits.shared_noise is not None:
         releases = sum(count for _, count in calibration.reserved)
         listening = SharedScores(
-            topology, method.shared_noise, privacy.pooled(method.title), releases, coins.owner
+            topology,
+            method.traits.shared_noise,
+            privacy.pooled(method.title),
+            releases,
+            coins.owner,
         )
     scores = _play(spec, problem.sizes, noise, coins, store, start, progress, listening)
     statement = spec.statement(calibration.reserved, noise.kind)
@@ -417,13 +270,16 @@ class _Counts:
 
 def louder(statement: Statement, loss: float) -> Curve:
     """The worst node's curve if every release lost `loss` times as much as it was charged for."""
-    factor = {"noise_multiplier": 1 / loss, "mu": loss, "epsilon": loss}
+    larger = dict.fromkeys(("mu", "epsilon", "inner", "curvature", "gap", "gap_mu"), loss)
+    factor = {"noise_multiplier": 1 / loss, **larger}
     listed = []
     for event, count in statement.ledger(statement.worst_node):
-        amount = next(f.name for f in dataclasses.fields(event) if f.name in factor)
-        listed.append(
-            (dataclasses.replace(event, **{amount: getattr(event, amount) * factor[amount]}), count)
-        )
+        changed = {
+            field.name: getattr(event, field.name) * factor[field.name]
+            for field in dataclasses.fields(event)
+            if field.name in factor
+        }
+        listed.append((dataclasses.replace(event, **changed), count))
     return judge(listed, statement.adjacency)
 
 
@@ -432,7 +288,7 @@ def _independent(coins: Coins, method: Algorithm) -> bool:
     on its axis."""
     if method.needs.smooth_loss:
         channel = coins.owner
-    elif method.shared_noise is not None:
+    elif method.traits.shared_noise is not None:
         channel = coins.axis
     else:
         channel = coins.owner * (1 + int(coins.axis.max())) + coins.axis
@@ -446,7 +302,7 @@ def _per_node(problem: Problem, canaries: int | None, method: Algorithm) -> int:
             return 1
         axes = (
             problem.n_features // problem.n_nodes
-            if method.shared_noise is not None
+            if method.traits.shared_noise is not None
             else problem.n_features
         )
         return max(1, min(axes, most // 2))
@@ -468,35 +324,19 @@ def _play(
     progress: str | bool,
     listening: SharedScores | None,
 ) -> Array:
-    topology, facts, found = spec.topology, spec.facts, spec.calibration
+    topology, found = spec.topology, spec.calibration
     assert found is not None
     nodes = np.arange(topology.n)
-    gate = Recorder(
-        Door(
-            nodes,
-            facts.dim,
-            found.plan,
-            Ledger(found.reserved),
-            noise,
-            shared_noise(spec, topology, nodes),
-        )
-    )
-    adversary, both = Eavesdropper(facts, coins, listening), np.tile(nodes, 2)
-
-    def host(queries: Any, door: Any, network: Any, rows: Array) -> Host:
-        here = Network(
-            network,
-            [np.arange(len(rows))],
-            0,
-            NoTransport(),
-            spec.row_type,
-            spec.method.mixing,
-            facts.constants.radius,
-        )
-        return Host(spec, rows, queries, door, here, found.plan.rows(rows), start[rows])
-
-    real = host(Queries(store, sizes, nodes, facts, noise), gate, topology, nodes)
-    played = host(adversary, adversary, copies_of(topology, 2), both)
+    seat, records = take_seat(spec, nodes), Records(store, sizes, nodes, noise)
+    door = open_door(seat, records, Ledger(found.reserved), shared_noise(spec, topology, nodes))
+    # Neither is a whole gate: masks and maps were refused
+    gate: Any = Recorder(door)
+    adversary: Any = Eavesdropper(spec.facts, coins, listening)
+    both = np.tile(nodes, 2)
+    network = connect(spec, Placed(topology, [nodes]))
+    real = assemble(seat, ask(seat, records), Exits(gate, network), start)
+    copies = connect(spec, Placed(copies_of(topology, 2), [np.arange(len(both))]))
+    played = assemble(take_seat(spec, both), adversary, Exits(adversary, copies), start[both])
     with Progress(progress, f"audit {spec.algorithm.name}", spec.rounds) as show:
         for turn in range(1, spec.rounds + 1):
             real.step(turn)
@@ -504,4 +344,4 @@ def _play(
             gate.releases.clear()
             played.step(turn)
             show(turn)
-    return adversary.scores
+    return np.asarray(adversary.scores)

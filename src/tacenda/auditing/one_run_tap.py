@@ -16,9 +16,9 @@ from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Door, Question
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.problem.store import DenseStore
+from tacenda.questions.facts import Facts
+from tacenda.questions.store import DenseStore
 
 COIN_ROUND = 1 << 30  # a round that no run reaches: its stream tosses the coins
 

@@ -13,13 +13,19 @@ from tacenda._types import Array
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
 from tacenda.auditing.worlds import Script, SharedStore, copies_of
-from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
-from tacenda.problem.lattice import LatticeQueries
-from tacenda.runtime.host import Host
-from tacenda.runtime.local import shared_noise
+from tacenda.runtime.assemble import (
+    Placed,
+    Records,
+    ask,
+    assemble,
+    connect,
+    open_door,
+    shared_noise,
+)
+from tacenda.runtime.host import Exits, Seat
 from tacenda.runtime.network import Network
-from tacenda.runtime.transport import NoTransport, Tag
+from tacenda.runtime.transport import Tag
 
 # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
 MOST_ROWS = 24_000
@@ -72,30 +78,18 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     noise = TrialNoise(
         script.seed, first, (count, variants, n), script.node, len(script.spec.topology.edges)
     )
-    spec, plan = script.spec, script.calibration.plan.rows(position)
+    spec = script.spec.changed(output="last")
+    seat = Seat(spec, position, script.calibration.plan.rows(position))
     counts = np.diff(script.offsets)[owner.reshape(-1)]
-    asked = (store, counts, nodes, spec.facts.rows(position), noise)
-    queries = (
-        AskedQueries(*asked)
-        if plan.grid is None
-        else LatticeQueries(*asked, plan.grid, common=True)
-    )
+    records = Records(store, counts, nodes, noise)
+    questions = ask(seat, records, kind=AskedQueries)
     ledger = Ledger(script.calibration.reserved.rows(position))
-    door = Door(nodes, spec.facts.dim, plan, ledger, noise, shared_noise(spec, topology, nodes))
-    gate = Wiretap(script, door, queries, store, noise, truth)
-    network = Copies(
-        topology,
-        [nodes],
-        0,
-        NoTransport(),
-        spec.row_type,
-        spec.method.mixing,
-        spec.facts.constants.radius,
-    )
+    door = open_door(seat, records, ledger, shared_noise(spec, topology, nodes))
+    tap = Wiretap(script, door, questions, store, noise, truth)
+    network = connect(spec, Placed(topology, [nodes]), Copies)
+    assert isinstance(network, Copies)
     network.copies = copies
-    host = Host(
-        spec.changed(output="last"), position, queries, gate, network, plan, script.start[position]
-    )
+    host = assemble(seat, questions, Exits(tap, network), script.start[position])
     for turn in range(1, (spec.rounds if rounds is None else rounds) + 1):
         host.step(turn)
-    return gate.portion()
+    return tap.portion()

@@ -153,13 +153,7 @@ class AuditResult:
         return self.lower_bound > self.true_epsilon
 
     def summary(self) -> str:
-        """The result in one sentence.
-
-        Returns
-        -------
-        str
-            The sentence.
-        """
+        """The result in one sentence."""
         percent = f"{100 * self.confidence:g} %"
         said = f"claimed {self.claimed[0]:.4g}"
         if self.mode == "as-published":
@@ -177,13 +171,7 @@ class AuditResult:
         )
 
     def about_attacks(self) -> str:
-        """Which attacks were tried, and which one the bounds come from.
-
-        Returns
-        -------
-        str
-            One sentence.
-        """
+        """Which attacks were tried, and which one the bounds come from."""
         said = f"Best of {counted(len(self.attacks), 'attack')}: {self.attack}."
         if self.as_declared is False:
             said += f" The shared noise is not as declared (p = {self.declared_chance:.1g})."
@@ -195,10 +183,7 @@ class AuditResult:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files and --json; the single scores are left out.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         bounds = {"epsilon_bound": self.epsilon, "mu_bound": self.mu}
         return {
@@ -240,15 +225,7 @@ class AuditResult:
     def save(self, path: str | Path) -> Path:
         """Write `to_plain` as JSON.
 
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
+        Result: the file that was written.
         """
         return write_json(path, self.to_plain())
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.whitening import Whitened
+from tacenda.algorithms.whitened import Whitened
 from tacenda.auditing.worlds import Canary
 from tacenda.errors import UnsupportedError
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -49,11 +49,11 @@ def default_problem(
     algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None
 ) -> Problem:
     """n nodes with `records` equal rows each."""
-    solves, inside = algorithm.needs.smooth_loss, algorithm.noise_in_objective
+    solves, inside = algorithm.needs.smooth_loss, algorithm.traits.noise_in_objective
     curved = algorithm.needs.bounded_curvature
-    p = (2 if inside or algorithm.shared_noise is not None else 1) if dim is None else dim
+    p = (2 if inside or algorithm.traits.shared_noise is not None else 1) if dim is None else dim
     x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
-    if algorithm.draws_one_record:
+    if algorithm.traits.sample == "one":
         x[:, 0] = norm
     return Problem(
         [(x, np.full(records, -1)) for _ in range(n)],
@@ -75,7 +75,7 @@ def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array 
     start = np.zeros(problem.n_features)
     if problem.loss.name == "logistic":
         start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
-    elif algorithm.shared_noise is not None and hasattr(algorithm, "step_size"):
+    elif algorithm.traits.shared_noise is not None and hasattr(algorithm, "step_size"):
         pull = problem.strength * problem.regulariser.l2
         shrunk = [
             1.0 + at(algorithm.step_size, t) * pull for t in range(1, max(rounds // 2, 1) + 1)
@@ -165,7 +165,7 @@ def refuse_maps(algorithm: Algorithm) -> None:
 
 def refuse_masks(algorithm: Algorithm) -> None:
     """For attacks that know no masks."""
-    if algorithm.masks:
+    if algorithm.traits.masks:
         raise UnsupportedError(
             f"{algorithm.title} masks its releases, which audit_one_run does not attack; use "
             "tacenda.audit (in the shell: leave out --one-run)."

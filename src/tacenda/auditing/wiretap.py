@@ -37,7 +37,7 @@ from tacenda.privacy.secrets.bounded import Bounded, open_parts, open_values
 from tacenda.privacy.secrets.door import Door, Question
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
 from tacenda.privacy.secrets.noise_plan import NoisePlan, price
-from tacenda.problem.queries import Queries
+from tacenda.questions.queries import Queries
 
 MOST_FOR_DETERMINANT = (
     64  # beyond this dimension the determinants are left out: a valid score, slightly weaker
@@ -149,7 +149,7 @@ class Wiretap:
         copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
         numbers = (copy[:, None] * per_copy + edges).reshape(-1)
         each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))
-        draw = self._noise.masks if self._script.spec.algorithm.masks else self._noise.shared
+        draw = self._noise.masks if self._script.spec.algorithm.traits.masks else self._noise.shared
         return draw(each, turn, call, dim).reshape(len(copy), len(edges), dim)
 
     def release_masked(

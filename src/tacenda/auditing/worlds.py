@@ -18,11 +18,11 @@ from tacenda.auditing.masked_noise import MaskedAttacks
 from tacenda.auditing.shared_noise import Attacks
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.problem.regularisers import Regulariser
-from tacenda.problem.statistics import Statistic
-from tacenda.problem.store import DenseStore, Store
+from tacenda.questions.facts import Facts
+from tacenda.questions.statistics import Statistic
+from tacenda.questions.store import DenseStore, Store
+from tacenda.regularisers import Regulariser
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.spec import RunSpec
 
@@ -79,7 +79,7 @@ class Script:
     def variants(self) -> int:
         """Copies of the network in each trial: one for each world and, where records are sampled,
         one without the canary."""
-        return 3 if self.spec.algorithm.samples_records else 2
+        return 2 if self.spec.algorithm.traits.sample == "all" else 3
 
     def store(self) -> DenseStore:
         """The n + 1 shards as a store of their own."""

@@ -11,8 +11,8 @@ from tacenda.cli import flags, show
 from tacenda.words import counted
 
 if TYPE_CHECKING:
-    from tacenda.config.cost import Cost
-    from tacenda.config.sections import RunConfig
+    from tacenda.runs.cost import Cost
+    from tacenda.runs.sections import RunConfig
 
 Inner = Annotated[
     int | None,
@@ -25,9 +25,6 @@ Features = Annotated[
     int | None, typer.Option(help="Features (104 unless the file says otherwise).")
 ]
 Classes = Annotated[int | None, typer.Option(help="Classes of the label; 0 for a regression.")]
-PublicSize = Annotated[
-    float | None, typer.Option(help="The declared size of a node, under add-remove.")
-]
 Plot = Annotated[
     Path | None,
     typer.Option(
@@ -35,27 +32,15 @@ Plot = Annotated[
     ),
 ]
 
-NoiseMultiplier = Annotated[
-    float | None,
-    typer.Option("--noise-multiplier", "-z", help="noise_std / sensitivity of a Gaussian release."),
-]
-RoundEpsilon = Annotated[
-    float | None, typer.Option(help="Pure epsilon of each round (dvp, pvp, madmm, radmm).")
-]
-
-METHOD = {
-    "config": flags.Config,
-    **flags.METHOD,
-    "inner": Inner,
-    "rounds": flags.OF_METHOD["rounds"],
-}
-RELATION = {"delta": flags.Delta, "adjacency": flags.Adjacency, "coalition": flags.Coalition}
+METHOD = {"config": flags.Config, **flags.METHOD, "inner": Inner, "rounds": flags.OF_RUN["rounds"]}
+NOISE = ("noise_multiplier", "round_epsilon")  # given, or found for a budget
+BUDGET = ("epsilon", "mode")
+RELATION = {k: v for k, v in flags.PRIVACY.items() if k not in (*NOISE, *BUDGET, "privacy")}
 SHAPE = {
-    **flags.NETWORK,
+    **{name: flags.NETWORK[name] for name in ("nodes", "graph", "partition", "sizes")},
     "records": Records,
     "features": Features,
     "classes": Classes,
-    "public_size": PublicSize,
     **flags.PROBLEM,
     "settings": flags.Settings,
 }
@@ -64,14 +49,7 @@ ASSUMED = {"nodes": 10, "records": 452, "features": 104}
 
 
 @flags.takes(
-    {
-        **METHOD,
-        "noise_multiplier": NoiseMultiplier,
-        "round_epsilon": RoundEpsilon,
-        **RELATION,
-        **SHAPE,
-        **SHOWN,
-    }
+    {**METHOD, **{name: flags.PRIVACY[name] for name in NOISE}, **RELATION, **SHAPE, **SHOWN}
 )
 def account(given: flags.Given) -> None:
     """From the noise of a run to what it guarantees. No data is read.
@@ -95,7 +73,9 @@ def account(given: flags.Given) -> None:
     _answer(found, given["plot"], given["as_json"])
 
 
-@flags.takes({**METHOD, "epsilon": flags.Epsilon, **RELATION, "mode": flags.Mode, **SHAPE, **SHOWN})
+@flags.takes(
+    {**METHOD, **{name: flags.PRIVACY[name] for name in BUDGET}, **RELATION, **SHAPE, **SHOWN}
+)
 def calibrate(given: flags.Given) -> None:
     """From (epsilon, delta) for the whole run to the noise of every release. No data is read.
 
@@ -110,8 +90,9 @@ def config_of(given: flags.Given) -> RunConfig:
     file, algorithm, per_node, inner = (
         given[name] for name in ("config", "algorithm", "records", "inner")
     )
+    network, data = sections["network"], sections["data"]
+    data["classes"] = given["classes"]
     if file is None:
-        network, data = sections["network"], sections["data"]
         if algorithm is not None and algorithm.lower().replace("-", "") == "dpadmm":
             network["graph"] = network["graph"] or "star"
         n = _node_count(network)
@@ -133,8 +114,8 @@ def config_of(given: flags.Given) -> RunConfig:
 
 
 def _node_count(network: dict[str, Any]) -> int:
-    from tacenda.config.sections import NetworkSection
-    from tacenda.config.shape import node_count
+    from tacenda.runs.sections import NetworkSection
+    from tacenda.runs.shape import node_count
 
     if network["nodes"] is None and ":" not in (network["graph"] or ""):
         network["nodes"] = ASSUMED["nodes"]
@@ -142,7 +123,7 @@ def _node_count(network: dict[str, Any]) -> int:
 
 
 def _answer(config: RunConfig, plot: Path | None, as_json: bool) -> None:
-    from tacenda.config.cost import cost, public_run
+    from tacenda.runs.cost import cost, public_run
 
     public = public_run(config)
     costs = [cost(public, choice) for choice in public.choices]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,88 +18,82 @@ FEW_RECORDS = 10
 MANY, MANY_SHARED, MANY_SOLVED = (20, 100, 50), (20, 100, 1000), (2000, 4, None)
 
 
-def audit(
-    algorithm: Annotated[str, typer.Argument(help="Its name (`tacenda algorithms`).")],
-    hyper: flags.Hyper = None,
-    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Rounds of each run.")] = 10,
-    epsilon: flags.Epsilon = None,
-    delta: Annotated[
-        float, typer.Option("--delta", "-d", help="Probability that the bound fails.")
-    ] = 1e-5,
-    adjacency: Annotated[
-        str, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
-    ] = "replace-one",
-    mode: Annotated[
-        str, typer.Option(help="'sound', or 'as-published' to attack the paper's own noise.")
-    ] = "sound",
-    noise_multiplier: Annotated[
-        float | None, typer.Option("--noise-multiplier", "-z", help="Attack this Gaussian noise.")
-    ] = None,
-    round_epsilon: Annotated[
-        float | None, typer.Option(help="Attack pure rounds of this epsilon.")
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")
-    ] = None,
-    one_run: Annotated[
-        bool,
-        typer.Option(
-            "--one-run",
-            help="One run with many canaries: for large problems; fewer attacks on shared noise.",
-        ),
-    ] = False,
-    canaries: Annotated[
-        int | None,
-        typer.Option(help="With --one-run: canaries of each node; by default its features."),
-    ] = None,
-    guesses: Annotated[
-        int | None, typer.Option(help="With --one-run: how many canaries the adversary guesses.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Attack on this data set or file, not on the test problem.")
-    ] = None,
-    schema: flags.SchemaFile = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(help="Nodes: 2 (5 if neighbours share noise), 20 or 2000 with --one-run."),
-    ] = None,
-    graph: flags.Graph = None,
-    records: Annotated[
-        int | None,
-        typer.Option(help="Records on each node: 10; with --one-run 100, or 4 of 2000 nodes."),
-    ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(
-            help=(
-                "Features of the test problem: what shows best; "
-                "with --one-run one for each canary of a node."
-            )
-        ),
-    ] = None,
-    coalition: Annotated[
-        int,
-        typer.Option(
-            help="Curious members that may combine what they know, where neighbours share noise."
-        ),
-    ] = 1,
-    settings: flags.Settings = None,
-    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of data, noise and trials.")] = 0,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
-    ] = 1,
-    engine: flags.Engine = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="A file that keeps the finished trials.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")
-    ] = None,
-    as_json: flags.Json = False,
-    quiet: flags.Quiet = False,
-) -> None:
+# Attacks are on single records of private runs
+NOT_ATTACKED = ("records_per_person", "members_per_person", "privacy")
+PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
+
+
+@flags.takes(
+    {
+        "algorithm": Annotated[str, typer.Argument(help="Its name (`tacenda algorithms`).")],
+        "hyper": flags.Hyper,
+        "rounds": Annotated[int, typer.Option("--rounds", "-T", help="Rounds of each run.")],
+        **PRIVACY,
+        "trials": Annotated[
+            int | None, typer.Option(help=f"Runs in total, half of them in each world ({TRIALS}).")
+        ],
+        "one_run": Annotated[
+            bool,
+            typer.Option(
+                "--one-run",
+                help="One run with many canaries: for large problems; fewer attacks on shared "
+                "noise.",
+            ),
+        ],
+        "canaries": Annotated[
+            int | None,
+            typer.Option(help="With --one-run: canaries of each node; by default its features."),
+        ],
+        "guesses": Annotated[
+            int | None,
+            typer.Option(help="With --one-run: how many canaries the adversary guesses."),
+        ],
+        "data": Annotated[
+            str | None,
+            typer.Option(help="Attack on this data set or file, not on the test problem."),
+        ],
+        "schema": flags.OF_DATA["schema"],
+        "nodes": Annotated[
+            int | None,
+            typer.Option(help="Nodes: 2 (5 if neighbours share noise), 20 or 2000 with --one-run."),
+        ],
+        "graph": flags.NETWORK["graph"],
+        "records": Annotated[
+            int | None,
+            typer.Option(help="Records on each node: 10; with --one-run 100, or 4 of 2000 nodes."),
+        ],
+        "dim": Annotated[
+            int | None,
+            typer.Option(
+                help=(
+                    "Features of the test problem: what shows best; "
+                    "with --one-run one for each canary of a node."
+                )
+            ),
+        ],
+        "settings": flags.Settings,
+        "confidence": Annotated[float, typer.Option(help="Of the lower bound.")],
+        "seed": Annotated[int, typer.Option(help="Seed of data, noise and trials.")],
+        "jobs": Annotated[
+            int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
+        ],
+        "engine": flags.OF_RUN["engine"],
+        "checkpoint": Annotated[
+            Path | None, typer.Option(help="A file that keeps the finished trials.")
+        ],
+        "resume": Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint.")],
+        "out": Annotated[
+            Path | None, typer.Option("--out", "-o", help="Write the result as JSON.")
+        ],
+        "as_json": flags.Json,
+        "quiet": flags.Quiet,
+    },
+    algorithm=inspect.Parameter.empty,
+    rounds=10,
+    confidence=0.95,
+    jobs=1,
+)
+def audit(given: flags.Given) -> None:
     """Attack runs on data sets that differ in one record, seeing every message; a claim that fails
     is called broken.
 
@@ -114,41 +109,41 @@ def audit(
     nothing.
     """
     from tacenda.algorithms.registry import by_name
-    from tacenda.config.read import assignments
     from tacenda.formats.files import checked_output
+    from tacenda.runs.read import assignments
 
-    if out is not None:
-        checked_output(out)
-    method = by_name(algorithm, **assignments(hyper or [], "algorithm").get("algorithm", {}))
-    privacy = _privacy(epsilon, delta, adjacency, mode, noise_multiplier, round_epsilon, coalition)
+    one_run, rounds = given["one_run"], given["rounds"]
+    if given["out"] is not None:
+        checked_output(given["out"])
+    hyper = assignments(given["hyper"] or [], "algorithm").get("algorithm", {})
+    method = by_name(given["algorithm"], **hyper)
+    privacy = _privacy({name: given[name] for name in PRIVACY})
     only = {
-        "--trials": trials,
-        "--checkpoint": checkpoint,
-        "--resume": resume or None,
-        "--jobs": None if jobs == 1 else jobs,
-        "--engine": engine,
+        "--trials": given["trials"],
+        "--checkpoint": given["checkpoint"],
+        "--resume": given["resume"] or None,
+        "--jobs": None if given["jobs"] == 1 else given["jobs"],
+        "--engine": given["engine"],
     }
-    _refuse_others(only if one_run else {"--canaries": canaries, "--guesses": guesses}, one_run)
-    problem, network = _scene(
-        method, one_run, adjacency, data, schema, settings, nodes, graph, records, dim
-    )
+    others = {"--canaries": given["canaries"], "--guesses": given["guesses"]}
+    _refuse_others(only if one_run else others, one_run)
+    problem, network = _scene(method, privacy.adjacency, given)
     common: dict[str, Any] = {
         "privacy": privacy,
         "rounds": rounds,
-        "confidence": confidence,
-        "seed": seed,
-        "progress": not quiet,
+        "confidence": given["confidence"],
+        "seed": given["seed"],
+        "progress": not given["quiet"],
     }
     found: Any
     if one_run:
         from tacenda.auditing.one_run import audit_one_run
         from tacenda.auditing.stage import default_start
 
-        if data is None and method.needs.smooth_loss:
+        if given["data"] is None and method.needs.smooth_loss:
             common["init"] = default_start(problem, method, rounds)
-        found = audit_one_run(
-            problem, network, method, canaries=canaries, guesses=guesses, **common
-        )
+        asked = {name: given[name] for name in ("canaries", "guesses")}
+        found = audit_one_run(problem, network, method, **asked, **common)
     else:
         from tacenda.auditing.attack import audit as attack
 
@@ -156,16 +151,16 @@ def audit(
             method,
             problem=problem,
             graph=network,
-            records=FEW_RECORDS if records is None else records,
-            dim=dim,
-            jobs=jobs,
-            engine=engine or "loky",
-            trials=TRIALS if trials is None else trials,
-            checkpoint=checkpoint,
-            resume=resume,
+            records=FEW_RECORDS if given["records"] is None else given["records"],
+            dim=given["dim"],
+            jobs=given["jobs"],
+            engine=given["engine"] or "loky",
+            trials=TRIALS if given["trials"] is None else given["trials"],
+            checkpoint=given["checkpoint"],
+            resume=given["resume"],
             **common,
         )
-    _show(found, out, as_json)
+    _show(found, given["out"], given["as_json"])
 
 
 def _show(found: Any, out: Path | None, as_json: bool) -> None:
@@ -193,40 +188,31 @@ def _refuse_others(given: dict[str, Any], one_run: bool) -> None:
         )
 
 
-def _scene(
-    method: Any,
-    one_run: bool,
-    adjacency: str,
-    data: str | None,
-    schema: Path | None,
-    settings: list[str] | None,
-    nodes: int | None,
-    graph: str | None,
-    records: int | None,
-    dim: int | None,
-) -> tuple[Any, Any]:
+def _scene(method: Any, adjacency: str, given: flags.Given) -> tuple[Any, Any]:
     """(problem, graph): the user's own, or a stage;
     None where the attack by many trials builds its own."""
     from tacenda.errors import InputError
 
+    data, schema, settings = given["data"], given["schema"], given["settings"]
+    nodes, graph, records, dim = (given[name] for name in ("nodes", "graph", "records", "dim"))
     if data is not None:
-        from tacenda.config.private_run import private_run
+        from tacenda.runs.private_run import private_run
 
         if records is not None or dim is not None:
             raise InputError(
                 "--records and --dim describe the stage; leave them out with --data, "
                 "which brings its own records."
             )
-        network = {"network": {"nodes": nodes, "graph": graph}}
+        own = {"nodes": nodes, "graph": graph, "schema": schema}
         run = private_run(
-            flags.assemble(None, data=data, schema=schema, settings=settings, sections=network)
+            flags.assemble(None, data=data, settings=settings, sections=flags.sections(own))
         )
         return run.problem, run.graph
     if settings or schema is not None:
         raise InputError(
             "--schema and --set describe the records of --data; name those, or leave these out."
         )
-    if not one_run:
+    if not given["one_run"]:
         return None, None if nodes is None and graph is None else _network(graph or "star", nodes)
     from tacenda.auditing.stage import default_problem
 
@@ -234,7 +220,7 @@ def _scene(
         MANY_SOLVED
         if method.needs.smooth_loss
         else MANY
-        if method.shared_noise is None
+        if method.traits.shared_noise is None
         else MANY_SHARED
     )
     made = _network(
@@ -246,36 +232,20 @@ def _scene(
 
 
 def _network(graph: str, nodes: int | None) -> Any:
-    from tacenda.config.objects import graph_of
-    from tacenda.config.shape import node_count
+    from tacenda.runs.objects import graph_of
+    from tacenda.runs.shape import node_count
 
     section = flags.assemble(None, sections={"network": {"graph": graph, "nodes": nodes}}).network
     return graph_of(section, tuple(range(node_count(section))))
 
 
-def _privacy(
-    epsilon: float | None,
-    delta: float,
-    adjacency: str,
-    mode: str,
-    noise_multiplier: float | None,
-    round_epsilon: float | None,
-    coalition: int,
-) -> Any:
+def _privacy(given: dict[str, Any]) -> Any:
     from tacenda.errors import InputError
-    from tacenda.privacy.settings import Privacy
+    from tacenda.runs.objects import privacy_of
 
-    given = noise_multiplier is not None or round_epsilon is not None
-    if given and (epsilon is not None or mode != "sound"):
+    noise = any(given[name] is not None for name in ("noise_multiplier", "round_epsilon"))
+    if noise and (given["epsilon"] is not None or given["mode"] not in (None, "sound")):
         raise InputError(
             "audit takes either --epsilon (with --mode) or the noise itself, not both."
         )
-    if given:
-        return Privacy.from_noise(
-            noise_multiplier=noise_multiplier,
-            round_epsilon=round_epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            coalition=coalition,
-        )
-    return Privacy(1.0 if epsilon is None else epsilon, delta, adjacency, mode, coalition=coalition)
+    return privacy_of(flags.assemble(None, sections={"privacy": given}).privacy)

@@ -11,7 +11,7 @@ import typer
 from tacenda.cli import flags, show
 
 if TYPE_CHECKING:
-    from tacenda.config.sections import RunConfig
+    from tacenda.runs.sections import RunConfig
 
 NODES, DEGREE = 100, 6
 COMPARED = [{"name": "auto", "label": "auto"}, {"name": "cdpadmm"}, {"name": "ipadmm"}]
@@ -81,7 +81,7 @@ def _data(offline: bool) -> dict[str, Any]:
 
 
 def _config(data: dict[str, Any], folder: Path, epsilon: float, seed: int) -> RunConfig:
-    from tacenda.config.read import build
+    from tacenda.runs.read import build
 
     return build(
         {

@@ -12,7 +12,7 @@ from tacenda.cli import flags
 from tacenda.errors import InputError
 
 if TYPE_CHECKING:
-    from tacenda.config.sections import RunConfig
+    from tacenda.runs.sections import RunConfig
 
 Algorithms = Annotated[
     str | None,
@@ -68,7 +68,6 @@ def _config(given: flags.Given) -> RunConfig:
     return flags.assemble(
         given["folder"] if file is None and given["resume"] else file,
         data=given["data"],
-        schema=given["schema"],
         sections=flags.sections(given),
         hyper=given.get("hyper"),
         settings=given["settings"],

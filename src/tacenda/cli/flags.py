@@ -1,7 +1,7 @@
 """Options that several commands share, and how they become overrides of a configuration file.
 
-The configuration's own models are not imported here, because `--help` must be quick; a test
-compares KEYS with them. Settings of the method have their flags from `terms.method`.
+Settings have their flags from `tacenda.terms`. The configuration's own models are not imported
+here, because `--help` must be quick.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacenda.terms.method import SETTINGS
+from tacenda.terms.sections import SECTIONS
+from tacenda.terms.setting import settings
 
 if TYPE_CHECKING:
-    from tacenda.config.sections import RunConfig
+    from tacenda.runs.sections import RunConfig
+
+# Keys of [data] that do not fit another source
+OF_ONE_SOURCE = ("name", "file", "schema", "public", "options")
 
 Config = Annotated[
     Path | None,
@@ -29,35 +33,6 @@ Data = Annotated[
     typer.Option(
         help="A named data set (`tacenda datasets`), or a CSV or Parquet file with --schema."
     ),
-]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option("--schema", help="The TOML schema of the file: its public bounds and levels."),
-]
-Public = Annotated[
-    str | None,
-    typer.Option(
-        "--public",
-        help="A file of the same schema whose records are public: 'auto' tunes its step on them. "
-        "They get no protection, and nothing is charged for them.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(help="adult only: 'public' (declared schema) or 'papers' (104 features)."),
-]
-Intercept = Annotated[
-    bool | None,
-    typer.Option(
-        "--intercept/--no-intercept", help="Add a constant feature, inside the norm bound."
-    ),
-]
-TestFraction = Annotated[
-    float | None, typer.Option(help="Share of the records set aside for testing.")
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(help="Which of two classes is the positive one; by default the second."),
 ]
 Name = Annotated[
     str | None,
@@ -74,88 +49,6 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any key of the configuration, as run.rounds=50; may be repeated."),
 ]
-Nodes = Annotated[int | None, typer.Option(help="How many nodes hold the data.")]
-Graph = Annotated[
-    str | None,
-    typer.Option(
-        help="The network: a kind, or a kind with numbers: 'ring', 'random-regular:100,6,seed=3'."
-    ),
-]
-Loss = Annotated[str | None, typer.Option(help="The loss; 'auto' follows the label's kind.")]
-Strength = Annotated[
-    str | None,
-    typer.Option(help="Weight r of the regulariser; 'auto' chooses it from what is released."),
-]
-ClipNorm = Annotated[float | None, typer.Option(help="Clip each record's gradient to this norm.")]
-Epsilon = Annotated[
-    float | None,
-    typer.Option("--epsilon", "-e", help="Budget of the whole run, for one record or person."),
-]
-Delta = Annotated[
-    float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
-]
-Adjacency = Annotated[
-    str | None, typer.Option(help="Neighbouring data sets: 'replace-one' or 'add-remove'.")
-]
-Person = Annotated[
-    str | None,
-    typer.Option(
-        help="Column with the persons' ids, for a promise to persons; by default the schema's."
-    ),
-]
-RecordsPerPerson = Annotated[
-    int | None,
-    typer.Option(
-        help=(
-            "Promise to a person, of whom so many records are kept at each node, drawn at random; "
-            "goes with --adjacency add-remove."
-        )
-    ),
-]
-MembersPerPerson = Annotated[
-    int | None, typer.Option(help="At how many nodes the same person may be.")
-]
-Coalition = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "How many members may combine what they know, where neighbours share noise; 'all': "
-            "no such trust."
-        )
-    ),
-]
-Mode = Annotated[
-    str | None,
-    typer.Option(help="'sound' (exact accountant), or 'as-published' for a paper's own noise."),
-]
-NoPrivacy = Annotated[
-    bool, typer.Option("--no-privacy", help="Run without noise; 'auto' then ends at the optimum.")
-]
-References = Annotated[
-    bool | None,
-    typer.Option(
-        "--references/--no-references",
-        help="Rows to compare with: optimum, trusted server, one node alone, floor; by default "
-        "without the two private fits among them where the data is large.",
-    ),
-]
-Seeds = Annotated[
-    list[int] | None, typer.Option("--seed", help="Seed of the noise; repeat it for several runs.")
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--folder", "-o", help="Where the run is written; by default runs/<name>-<time>."),
-]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", help="Number of processes that run in parallel.")
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        help="Where independent runs are carried out: loky (processes of this machine), "
-        "dask://host:port, ray://host:port, or ray (one on this machine)."
-    ),
-]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what the run would cost, from public facts only.")
 ]
@@ -170,78 +63,36 @@ Report = Annotated[
 ]
 
 
-# Parameter of a command -> the key of the configuration that it sets.
-KEYS = {
-    "public": "data.public",
-    "encoding": "data.encoding",
-    "intercept": "data.intercept",
-    "test_fraction": "data.test_fraction",
-    "positive": "data.positive",
-    "features": "data.features",
-    "classes": "data.classes",
-    "prepare": "prepare.name",
-    "nodes": "network.nodes",
-    "graph": "network.graph",
-    "loss": "problem.loss",
-    "strength": "problem.strength",
-    "clip_norm": "problem.clip_norm",
-    "public_size": "problem.public_size",
-    "epsilon": "privacy.epsilon",
-    "delta": "privacy.delta",
-    "adjacency": "privacy.adjacency",
-    "person": "data.person",
-    "records_per_person": "privacy.records_per_person",
-    "members_per_person": "privacy.members_per_person",
-    "mode": "privacy.mode",
-    "coalition": "privacy.coalition",
-    "noise_multiplier": "privacy.noise_multiplier",
-    "round_epsilon": "privacy.round_epsilon",
-    "no_privacy": "privacy.private",
-    **{s.name: f"run.{s.name}" for s in SETTINGS},
-    "seed": "run.seeds",
-    "folder": "run.folder",
-    "jobs": "run.jobs",
-    "engine": "run.engine",
-    "references": "run.references",
-}
-
 Given = dict[str, Any]
 Options = dict[str, Any]  # parameter -> its type with typer's option
 
-DATA: Options = {
-    "data": Data,
-    "schema": SchemaFile,
-    "public": Public,
-    "encoding": Encoding,
-    "intercept": Intercept,
-    "test_fraction": TestFraction,
-    "positive": Positive,
+# Parameter of a command -> the key of the configuration that it sets.
+KEYS = {
+    **{
+        s.parameter: f"{section}.{s.key}"
+        for section, term in SECTIONS.items()
+        for s in settings(term, "flag")
+    },
+    "prepare": "prepare.name",
 }
-OF_METHOD: Options = {
-    s.name: Annotated[s.typed | None, typer.Option(*s.flags, help=s.help)] for s in SETTINGS
-}
+
+
+def _options(section: str) -> Options:
+    """The flags of a section's settings."""
+    return {
+        s.parameter: Annotated[s.typed | None, typer.Option(*s.flags, help=s.help)]
+        for s in settings(SECTIONS[section], "flag")
+    }
+
+
+OF_DATA, PROBLEM, NETWORK, PRIVACY, OF_RUN = map(
+    _options, ("data", "problem", "network", "privacy", "run")
+)
+DATA: Options = {"data": Data, **OF_DATA}
 METHOD: Options = {"algorithm": Name, "hyper": Hyper, "prepare": Prepare}
-NETWORK: Options = {"nodes": Nodes, "graph": Graph}
-PROBLEM: Options = {"loss": Loss, "strength": Strength, "clip_norm": ClipNorm}
-PRIVACY: Options = {
-    "epsilon": Epsilon,
-    "delta": Delta,
-    "adjacency": Adjacency,
-    "person": Person,
-    "records_per_person": RecordsPerPerson,
-    "members_per_person": MembersPerPerson,
-    "mode": Mode,
-    "coalition": Coalition,
-    "no_privacy": NoPrivacy,
-}
 RUN: Options = {
-    **OF_METHOD,
-    "seed": Seeds,
+    **OF_RUN,
     "settings": Settings,
-    "folder": Folder,
-    "jobs": Jobs,
-    "engine": Engine,
-    "references": References,
     "dry_run": DryRun,
     "print_config": PrintConfig,
     "resume": Resume,
@@ -286,33 +137,31 @@ def sections(given: Given) -> dict[str, dict[str, Any]]:
     for name, value in given.items():
         if name in KEYS:
             section, key = KEYS[name].split(".")
-            found.setdefault(section, {})[key] = _meant(name, value)
+            found.setdefault(section, {})[key] = _meant(value)
     return found
 
 
-def _meant(name: str, value: Any) -> Any:
-    if name == "no_privacy":
-        return False if value else None
-    if name == "seed":
-        return value or None
-    return str(value) if isinstance(value, Path) else value
+def _meant(value: Any) -> Any:
+    """A flag's value as a file has it; typer gives an empty list for a list that was not given."""
+    return str(value) if isinstance(value, Path) else None if value == [] else value
 
 
 def assemble(
     file: Path | None,
     *,
     data: str | None = None,
-    schema: Path | None = None,
     sections: dict[str, dict[str, Any]] | None = None,
     hyper: list[str] | None = None,
     settings: list[str] | None = None,
     algorithm: str | None = None,
 ) -> RunConfig:
     """The file's values, then the flags, then --hyper and --set, each over the ones before."""
-    from tacenda.config import read
+    from tacenda.runs import read
 
     values: dict[str, Any] = read.read_file(file) if file is not None else {}
-    values = _with_data(values, data, schema)
+    if data is not None:
+        kept = {k: v for k, v in values.get("data", {}).items() if k not in OF_ONE_SOURCE}
+        values = {**values, "data": {**kept, "file" if is_file(data) else "name": data}}
     if algorithm is not None and values.get("algorithm", {}).get("name") != algorithm:
         # The old one's hyperparameters do not fit a new name
         values = {**values, "algorithm": {"name": algorithm}}
@@ -320,29 +169,6 @@ def assemble(
     values = read.merged(values, read.assignments(hyper or [], "algorithm"))
     values = read.merged(values, read.assignments(settings or []))
     return read.build(values, "the configuration" if file is None else str(file))
-
-
-def _with_data(values: dict[str, Any], data: str | None, schema: Path | None) -> dict[str, Any]:
-    from tacenda.config import read
-
-    if data is None:
-        return (
-            read.merged(values, {"data": {"schema": str(schema)}}) if schema is not None else values
-        )
-    kept = {
-        k: v
-        for k, v in values.get("data", {}).items()
-        if k not in ("name", "file", "schema", "public", "options")
-    }
-    if is_file(data):
-        kept["file"] = data
-        if schema is not None:
-            kept["schema"] = str(schema)
-    else:
-        kept["name"] = data
-        if schema is not None:
-            kept["schema"] = str(schema)
-    return {**values, "data": kept}
 
 
 def is_file(data: str) -> bool:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -16,10 +18,39 @@ from tacenda._compiled import telling
 from tacenda._copies import allowed
 from tacenda._launched import launched
 from tacenda.cli import exits, show
+from tacenda.cli.table import Command, commands
 
-# Commands that may keep private copies of tables; those of a node's operator keep none
-_READING = ("fit", "compare", "plan", "predict", "evaluate", "coefficients", "audit", "schema")
-_MEETING = ("fit", "compare")  # what several processes of mpiexec do together
+
+def add(app: typer.Typer, command: Command) -> None:
+    """Import a command, and register it with the group `app`."""
+    module, _, attribute = command.target.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=command.name, short_help=command.summary)
+    else:
+        app.command(command.name, short_help=command.summary)(found)
+
+
+class _WhenCalled(Mapping[str, Any]):
+    """Click's commands by name; one is imported and made when it is first asked for."""
+
+    def __init__(self, table: Mapping[str, Command]) -> None:
+        self._table, self._made = table, dict[str, Any]()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+            alone.callback()(lambda: None)  # so that one command is a group too
+            add(alone, self._table[name])
+            group: Any = typer.main.get_command(alone)
+            self._made[name] = group.commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
 
 
 class Root(TyperGroup):
@@ -27,13 +58,25 @@ class Root(TyperGroup):
     JSON. A note says that kernels are being compiled, where that takes time and neither `--json`
     nor `--quiet` is given."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _WhenCalled(commands())
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(one.name, one.summary) for one in commands().values()])
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         ctx.meta["tacenda.debug"] = "--debug" in args[:end] or bool(os.environ.get("TACENDA_DEBUG"))
         ctx.meta["tacenda.json"] = "--json" in args[:end]
         ctx.meta["tacenda.quiet"] = not {"--json", "--quiet", "-q"}.isdisjoint(args[:end])
-        command = next((a for a in args if not a.startswith("-")), None)
-        ctx.meta["tacenda.cache"] = "--no-cache" not in args[:end] and command in _READING
+        command = commands().get(next((a for a in args if not a.startswith("-")), ""))
+        allowed_to = command is not None and command.keeps_copies
+        ctx.meta["tacenda.cache"] = allowed_to and "--no-cache" not in args[:end]
         kept = [a for a in args[:end] if a not in ("--debug", "--no-cache")] + args[end:]
         return list(super().parse_args(ctx, kept))
 
@@ -67,7 +110,8 @@ def _ranks() -> Any:
 def _met(command: str | None) -> Any:
     """The same, once they meet: of a command whose processes do, also if an error ends it before.
     None where they cannot, and each speaks for itself."""
-    if launched() > 1 and command in _MEETING and _ranks() is None:
+    listed = commands().get(command or "")
+    if launched() > 1 and listed is not None and listed.on_ranks and _ranks() is None:
         from tacenda.errors import TacendaError
         from tacenda.runtime.mpi import world
 

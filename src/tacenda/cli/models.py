@@ -14,7 +14,9 @@ from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
-from tacenda.evaluation import measures
+from tacenda.evaluation.class_measures import class_probabilities, predicted_classes
+from tacenda.evaluation.units import Units
+from tacenda.losses.registry import predicts
 
 if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
@@ -39,7 +41,7 @@ class Model:
     probabilities: bool
     features: tuple[str, ...] | None
     schema: Schema | None
-    units: measures.Units
+    units: Units
     coefficients: CoefficientTable | None = None
     config: Any = None
     loss: str | None = None
@@ -66,13 +68,13 @@ class Model:
             )
         if self.classes is None:
             return {"prediction": self.units.predictions(scores).tolist()}
-        guessed = measures.predicted_classes(scores)
+        guessed = predicted_classes(scores)
         if threshold is not None:
             least = checks.between("--threshold", threshold, 0.0, 1.0)
-            guessed = (measures.class_probabilities(scores) >= least).astype(int)
+            guessed = (class_probabilities(scores) >= least).astype(int)
         found: dict[str, list[Any]] = {"prediction": [self.classes[k] for k in guessed]}
         if self.probabilities:
-            chances = measures.class_probabilities(scores)
+            chances = class_probabilities(scores)
             what, values = "probability", chances
             if chances.ndim == 1:
                 return {**found, f"probability {self.classes[1]}": chances.tolist()}
@@ -97,8 +99,8 @@ def open_model(folder: Path, run: str | None = None, node: int | None = None) ->
 
 
 def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
-    from tacenda.config import read
     from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
+    from tacenda.runs import read
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder, run_name
 
@@ -118,10 +120,10 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         weights,
         np.zeros(len(weights)),
         classes,
-        about["loss"] in measures.PROBABILITIES,
+        predicts(about["loss"]) == "log-odds",
         None,
         schema,
-        measures.Units.of(None if schema is None else schema.label).of_loss(about["loss"]),
+        Units.of(None if schema is None else schema.label).of_loss(about["loss"]),
         run_coefficients(result, names, schema, classes, kept_intervals(home, name)),
         # A node's folder holds the contract in place of a configuration
         None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
@@ -160,9 +162,7 @@ def _exported(folder: Path, node: int | None) -> Model:
         None if names is None else tuple(str(n) for n in names),
         None,
         (
-            measures.Units()
-            if bounds is None
-            else measures.Units(0.0, 1.0, float(bounds[0]), float(bounds[1]))
+            Units() if bounds is None else Units(0.0, 1.0, float(bounds[0]), float(bounds[1]))
         ).of_loss(about["loss"]),
         coefficients=model.coef_table_,
         loss=about["loss"],
@@ -239,7 +239,7 @@ def private_records(
                 "DATA must name held-out records: the run set none aside (tacenda fit "
                 "--test-fraction 0.2 does, before training)."
             )
-        from tacenda.config.private_run import private_run
+        from tacenda.runs.private_run import private_run
 
         found = private_run(model.config)
         X, y = found.test  # type: ignore[misc]
@@ -274,7 +274,7 @@ def held_out_size(model: Model, data: str | None, nodes: int, given: float | Non
     if given is not None:
         return given / nodes
     if data is None and config.problem.public_size is not None:
-        from tacenda.config.shape import node_count
+        from tacenda.runs.shape import node_count
 
         trained = config.problem.public_size * node_count(config.network)
         share = config.data.test_fraction
@@ -308,9 +308,9 @@ def held_out_problem(
     persons where the run's promise is to persons; size: the public number for each node."""
     from scipy import sparse
 
+    from tacenda import losses
     from tacenda.data.partition import by_person, even
     from tacenda.evaluation.private import counts_for
-    from tacenda.problem import losses
     from tacenda.problem.problem import Problem
 
     weights, units = model.weights, model.units
@@ -354,17 +354,17 @@ def held_out_problem(
         classes=None if model.classes is None else range(len(model.classes)),
         fingerprints=fingerprints,
     )
-    learnt = problem.loss
-    if model.loss in measures.LOG_RATES:
+    learnt, meaning = problem.loss, predicts(model.loss)
+    if model.loss is not None and meaning == "log-rate":
         learnt = losses.by_name(model.loss)
-    elif model.loss in measures.QUANTILES and model.level is not None:
+    elif model.loss is not None and meaning == "quantile" and model.level is not None:
         learnt = losses.by_name(model.loss, level=model.level)
     return problem, counts_for(learnt, problem.n_outputs, bounds), weights.reshape(-1)
 
 
 def _named(model: Model, data: str) -> tuple[Any, str]:
     """A named data set, or a LIBSVM file, read as the run's own data was."""
-    from tacenda.config.private_run import load
+    from tacenda.runs.private_run import load
 
     if model.config is None:
         raise InputError(

@@ -11,10 +11,10 @@ import typer
 from tacenda.cli import accounting, flags, show
 
 if TYPE_CHECKING:
-    from tacenda.config.sections import RunConfig
     from tacenda.data.dataset import Dataset
     from tacenda.engines import Workers
     from tacenda.planning import Change, Needed, Plan, Prediction
+    from tacenda.runs.sections import RunConfig
 
 Trials = Annotated[
     int,
@@ -64,11 +64,11 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
 @flags.takes(
     {
         "config": flags.Config,
-        "epsilon": flags.Epsilon,
+        "epsilon": flags.PRIVACY["epsilon"],
         **accounting.RELATION,
-        "rounds": flags.OF_METHOD["rounds"],
+        "rounds": flags.OF_RUN["rounds"],
         "data": Data,
-        "schema": flags.SchemaFile,
+        "schema": flags.OF_DATA["schema"],
         **accounting.SHAPE,
         "trials": Trials,
         "public": Public,
@@ -76,8 +76,8 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         "target_accuracy": TargetAccuracy,
         "plot": Plot,
         "terms": Terms,
-        "jobs": flags.Jobs,
-        "engine": flags.Engine,
+        "jobs": flags.OF_RUN["jobs"],
+        "engine": flags.OF_RUN["engine"],
         "as_json": flags.Json,
         "quiet": flags.Quiet,
     },
@@ -142,7 +142,7 @@ def plan(given: flags.Given) -> None:
 def _write_terms(chosen: Plan, path: Path) -> None:
     from tacenda.formats.files import write_text
     from tacenda.formats.text import toml
-    from tacenda.node.drafting import plan_terms
+    from tacenda.planning.contract_terms import plan_terms
 
     write_text(path, toml(plan_terms(chosen, "Title of the study")))
 
@@ -165,16 +165,11 @@ def _config(given: flags.Given) -> tuple[RunConfig, list[str]]:
         ]
     sections = flags.sections({k: v for k, v in given.items() if k != "public"})
     found = flags.assemble(
-        given["config"],
-        data=data,
-        schema=schema,
-        sections=sections,
-        settings=given["settings"],
-        algorithm="auto",
+        given["config"], data=data, sections=sections, settings=given["settings"], algorithm="auto"
     )
     if per_node is None:
         return found, [_counted(found)]
-    from tacenda.config.shape import node_count
+    from tacenda.runs.shape import node_count
 
     declared = found.data.model_copy(update={"records": per_node * node_count(found.network)})
     if found.data.name is not None or _has_owners(found):
@@ -196,7 +191,7 @@ def _of_schema(given: flags.Given) -> RunConfig:
 
     schema = Schema.read(given["schema"])
     shape = {"features": len(schema.feature_names), "classes": len(schema.label.classes or ())}
-    found = _bare({**given, **shape})
+    found = _bare({**given, **shape, "schema": None})
     if found.problem.row_scale is not None:
         return found
     problem = found.problem.model_copy(update={"row_scale": schema.row_scale})
@@ -204,7 +199,7 @@ def _of_schema(given: flags.Given) -> RunConfig:
 
 
 def _has_owners(config: RunConfig) -> bool:
-    from tacenda.config.shape import partition_of, schema_of_file
+    from tacenda.runs.shape import partition_of, schema_of_file
 
     if config.data.table_schema is None:
         return False
@@ -230,19 +225,18 @@ def _counted(config: RunConfig) -> str:
 
 def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
     """whole_numbers: only methods that real nodes take without a word about their noise."""
-    from tacenda.config.choice import pooled
-    from tacenda.config.cost import public_run
     from tacenda.planning import plan_facts
+    from tacenda.privacy.settings import Privacy
+    from tacenda.runs.cost import public_run
+    from tacenda.terms.border import stated
+    from tacenda.terms.privacy import Promise
 
     run = public_run(found)
     wanted = found.run.fixed_settings().get("rounds")
-    members = pooled(found.privacy.coalition)
     return plan_facts(
         run.facts,
         run.topology,
-        found.privacy.epsilon,
-        found.privacy.delta,
-        coalition=members,
+        Privacy(**stated(Promise, found.privacy)),
         rounds=wanted,
         whole_numbers=whole_numbers,
     )
@@ -251,9 +245,9 @@ def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
 def _sample(given: flags.Given) -> Dataset | None:
     """The public sample, read as `tacenda fit` reads its records; of a file the configuration's own
     schema is the default."""
-    from tacenda.config.private_run import load as load_records
     from tacenda.errors import InputError
     from tacenda.formats.files import is_same_file
+    from tacenda.runs.private_run import load as load_records
 
     public, schema, config, settings = (
         given[name] for name in ("public", "schema", "config", "settings")
@@ -278,8 +272,7 @@ def _sample(given: flags.Given) -> Dataset | None:
     found = flags.assemble(
         config,
         data=public,
-        schema=None if described is None else Path(described),
-        sections={"data": {"features": given["features"]}},
+        sections=flags.sections({"schema": described, "features": given["features"]}),
         settings=settings,
     )
     return load_records(found.data)[0]

@@ -13,8 +13,8 @@ from tacenda.cli import show
 from tacenda.words import counted
 
 if TYPE_CHECKING:
-    from tacenda.config.sections import RunConfig
     from tacenda.runs.application import Fitted
+    from tacenda.runs.sections import RunConfig
 
 TOP = 10  # coefficients that are shown; `tacenda coefficients` shows all
 
@@ -126,9 +126,9 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
 
 def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     """--print-config and --dry-run: from public facts only."""
-    from tacenda.config.choice import resolved
-    from tacenda.config.cost import check_declared, cost, public_run
     from tacenda.formats.text import toml
+    from tacenda.runs.choice import resolved
+    from tacenda.runs.cost import check_declared, cost, public_run
 
     check_declared(config)
     public = public_run(config)

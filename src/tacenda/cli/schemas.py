@@ -314,7 +314,9 @@ def bounds(
         float | None,
         typer.Option("--epsilon", "-e", help="Budget of all on these records, the fit included."),
     ] = None,
-    delta: flags.Delta = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
+    ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger's SQLite file; it is made if missing.")
     ] = None,
@@ -466,8 +468,10 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
         if label.classes
         else f"{label.low:g} to {label.high:g}"
     )
-    ends = {"symmetric": ", scaled to [-1, 1]", "unit": ", scaled to [0, 1]", None: ""}
-    kind += ends[label.scale_to]
+    if label.scale_to is not None:
+        kind += ", scaled to [-1, 1]"
+    elif label.typical is not None:
+        kind += f", in units of {label.typical:g}"
     rows.append([label.name, "label", kind, _public(label)])
     show.table(["column", "kind", "values", "public"], rows, title=found.name)
     print(

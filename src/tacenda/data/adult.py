@@ -18,6 +18,7 @@ from tacenda.data import sources
 from tacenda.data.dataset import Dataset
 from tacenda.data.encoding import encode
 from tacenda.data.features import add_intercept, scale_rows
+from tacenda.data.openml import adult_from_openml
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError
@@ -97,8 +98,6 @@ def _tables() -> tuple[Table, Table | None, list[str]]:
     try:
         train, test = sources.adult_files()
     except sources.Unavailable as error:
-        from tacenda.data.openml import adult_from_openml
-
         return (
             adult_from_openml(str(error)),
             None,

@@ -49,11 +49,6 @@ def fingerprints(columns: Mapping[str, Any], label: Any = None) -> Array:
         The cells of each column that becomes features, as a `Table` has them.
     label : array_like, sequence of array_like or None
         The label's cells; several columns where a label has several.
-
-    Returns
-    -------
-    ndarray of uint64
-        The fingerprints.
     """
     several = label if isinstance(label, list | tuple) else [] if label is None else [label]
     count = len(next(iter(columns.values()))) if columns else len(several[0])

@@ -3,39 +3,70 @@ and scikit-learn's bundled ones."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacenda.checks import one_of
-from tacenda.data import sources
+from tacenda.data import generators, sources
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import within_unit_norm
+from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
 from tacenda.errors import InputError
 
 # Fourteen attributes, each at most one 1
 A9A_NORM = math.sqrt(14)
-# name -> one line for `tacenda datasets`
-NAMES: dict[str, str] = {
-    "adult": (
-        "UCI Adult, income above 50K; encodings 'public' (declared schema) "
-        "and 'papers' (104 features)"
-    ),
-    "a9a": "LIBSVM a9a: Adult in 123 binary features, CSR, with its own test part",
-    "epsilon": "LIBSVM epsilon, 400,000 x 2,000 dense, from a local file (path=...)",
-    "breast_cancer": "569 x 30, two classes (bundled with scikit-learn)",
-    "digits": "1,797 x 64, ten classes (bundled with scikit-learn)",
-    "wine": "178 x 13, three classes (bundled with scikit-learn)",
-    "iris": "150 x 4, three classes (bundled with scikit-learn)",
-    "diabetes": "442 x 10, regression (bundled with scikit-learn)",
-    "classification": "generated: a linear rule with a chosen difficulty",
-    "sparse-regression": "generated: the Lasso example of CDP-ADMM, 50 agents x 50 records x 8",
-    "epsilon-like": "generated: unit rows, 2,000 features, float32, any number of rows",
-}
+
+
+@dataclass(frozen=True)
+class PublicShape:
+    """What is public about a data set before it is read.
+
+    classes: 0 for a regression. norm: bound on a row's norm, None where there is none. row_scale:
+    by how much the rows are divided.
+    """
+
+    records: int
+    features: int
+    classes: int
+    norm: float | None = 1.0
+    row_scale: float = 1.0
+
+    def with_intercept(self) -> PublicShape:
+        """The shape after a constant was added, inside the norm bound."""
+        scale = 1.0 if self.norm is None else math.hypot(self.norm, 1.0)
+        return replace(self, features=self.features + 1, row_scale=scale)
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A named data set: a line about it, its loader, and its public shape by the loader's options.
+    A loader without the option `intercept` leaves the constant to its callers."""
+
+    about: str
+    load: Callable[..., Dataset]
+    shape: Callable[[dict[str, Any]], PublicShape]
+
+    @property
+    def options(self) -> set[str]:
+        """The options of the loader."""
+        return set(inspect.signature(self.load).parameters)
+
+    def public_shape(self, options: Mapping[str, Any], intercept: bool) -> PublicShape:
+        """The shape with these options of the loader, with or without a constant."""
+        own = "intercept" in self.options
+        given = {**options, "intercept": intercept} if own else options
+        bound = inspect.signature(self.load).bind(**given)
+        bound.apply_defaults()
+        found = self.shape(bound.arguments)
+        return found.with_intercept() if intercept and not own else found
 
 
 def load(name: str, **options: Any) -> Dataset:
@@ -65,26 +96,41 @@ def load(name: str, **options: Any) -> Dataset:
     >>> tc.data.load("breast_cancer").classes is not None
     True
     """
-    one_of("data set", name, NAMES)
-    loaders: dict[str, Callable[..., Dataset]] = {"adult": _adult, "a9a": _a9a, "epsilon": _epsilon}
-    if name in ("classification", "sparse-regression", "epsilon-like"):
-        from tacenda.data import generators
-
-        loader: Callable[..., Dataset] = getattr(generators, f"make_{name.replace('-', '_')}")
-    else:
-        loader = loaders.get(name, lambda **kw: _bundled(name, **kw))
     try:
-        return loader(**options)
+        return named_set(name).load(**options)
     except TypeError as error:
         if "unexpected keyword" in str(error) or "required" in str(error):
             raise InputError(f"data set {name!r} does not take these options: {error}.") from None
         raise
 
 
-def _adult(**options: Any) -> Dataset:
+def named_set(name: str | None, where: str = "data set") -> NamedSet:
+    """The data set of this name; where: what an error calls the name."""
+    return SETS[one_of(where, name, SETS)]
+
+
+def _adult(
+    *,
+    encoding: str = "public",
+    split: str = "all",
+    intercept: bool = False,
+    sparse: bool = False,
+    dtype: Any = np.float64,
+) -> Dataset:
     from tacenda.data.adult import load_adult
 
-    return load_adult(**options)
+    return load_adult(
+        encoding=encoding, split=split, intercept=intercept, sparse=sparse, dtype=dtype
+    )
+
+
+def _adult_shape(given: dict[str, Any]) -> PublicShape:
+    from tacenda.data.adult import adult_schema
+
+    records, extra = 30_162 if given["split"] == "official" else 45_222, given["intercept"]
+    if given["encoding"] == "papers":
+        return PublicShape(records, 104 + extra, 2)
+    return PublicShape(records, 105 + extra, 2, row_scale=adult_schema(intercept=extra).row_scale)
 
 
 def _a9a(
@@ -97,8 +143,6 @@ def _a9a(
 
 
 def _a9a_part(name: str, intercept: bool, sparse: bool, norm: float, dtype: Any) -> Dataset:
-    from tacenda.data.libsvm import load_libsvm
-
     content = sources.local_bytes(name)
     if content is None:
         raise sources.Unavailable(
@@ -125,8 +169,6 @@ def _epsilon(
 ) -> Dataset:
     """The LIBSVM text (epsilon_normalized, plain, .gz or .bz2) into one array of float32, rows
     clipped to norm 1."""
-    from tacenda.data.libsvm import load_libsvm_dense
-
     places = [
         folder / f"epsilon_normalized{end}"
         for folder in sources.folders()
@@ -155,6 +197,17 @@ def _epsilon(
     )
 
 
+def _bundled_set(name: str, about: str, records: int, features: int, classes: int) -> NamedSet:
+    """A set that scikit-learn carries."""
+
+    def shape(given: dict[str, Any]) -> PublicShape:
+        p = features + given["intercept"]
+        return PublicShape(records, p, classes, row_scale=math.sqrt(p))
+
+    size = f"{records:,} x {features}, {about} (bundled with scikit-learn)"
+    return NamedSet(size, partial(_bundled, name), shape)
+
+
 def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> Dataset:
     """A set that scikit-learn carries: columns over their largest magnitude, hence in [-1, 1], and
     rows divided by the largest norm that they can have."""
@@ -174,3 +227,47 @@ def _bundled(name: str, *, intercept: bool = False, dtype: Any = np.float64) -> 
         return Dataset(X, y, names, None, name, notes, norm=1.0, row_scale=scale)
     classes, y = tuple(str(c) for c in bunch.target_names), bunch.target.astype(np.int64)
     return Dataset(X, y, names, classes, name, notes, norm=1.0, row_scale=scale)
+
+
+SETS: dict[str, NamedSet] = {
+    "adult": NamedSet(
+        "UCI Adult, income above 50K; encodings 'public' (declared schema) "
+        "and 'papers' (104 features)",
+        _adult,
+        _adult_shape,
+    ),
+    "a9a": NamedSet(
+        "LIBSVM a9a: Adult in 123 binary features, CSR, with its own test part",
+        _a9a,
+        lambda o: PublicShape(
+            32_561, 123 + o["intercept"], 2, row_scale=math.hypot(o["norm"], o["intercept"])
+        ),
+    ),
+    "epsilon": NamedSet(
+        "LIBSVM epsilon, 400,000 x 2,000 dense, from a local file (path=...)",
+        _epsilon,
+        lambda o: PublicShape(o["rows"] or 400_000, 2000, 2),
+    ),
+    "breast_cancer": _bundled_set("breast_cancer", "two classes", 569, 30, 2),
+    "digits": _bundled_set("digits", "ten classes", 1_797, 64, 10),
+    "wine": _bundled_set("wine", "three classes", 178, 13, 3),
+    "iris": _bundled_set("iris", "three classes", 150, 4, 3),
+    "diabetes": _bundled_set("diabetes", "regression", 442, 10, 0),
+    "classification": NamedSet(
+        "generated: a linear rule with a chosen difficulty",
+        generators.make_classification,
+        lambda o: PublicShape(o["n"], o["features"], o["classes"]),
+    ),
+    "sparse-regression": NamedSet(
+        "generated: the Lasso example of CDP-ADMM, 50 agents x 50 records x 8",
+        generators.make_sparse_regression,
+        lambda o: PublicShape(o["nodes"] * o["records"], o["features"], 0, norm=None),
+    ),
+    "epsilon-like": NamedSet(
+        "generated: unit rows, 2,000 features, float32, any number of rows",
+        generators.make_epsilon_like,
+        lambda o: PublicShape(o["rows"], o["features"], 2),
+    ),
+}
+# name -> one line for `tacenda datasets`
+NAMES: dict[str, str] = {name: one.about for name, one in SETS.items()}

@@ -99,20 +99,7 @@ class Dataset:
     def with_positive(self, positive: str) -> Dataset:
         """The same set with `positive` as the second of its two classes.
 
-        Parameters
-        ----------
-        positive : str
-            The class that probabilities, recall and coefficients are about.
-
-        Returns
-        -------
-        Dataset
-            This set, or the one with its two classes exchanged.
-
-        Raises
-        ------
-        InputError
-            If there are not two classes, or none has this name.
+        positive: the class that probabilities, recall and coefficients are about.
         """
         ordered = with_positive(self.classes, positive)
         if ordered == self.classes:
@@ -123,20 +110,8 @@ class Dataset:
     def with_test(self, test: Dataset) -> Dataset:
         """The same set with the records of another one as its test part.
 
-        Parameters
-        ----------
-        test : Dataset
-            A set with the same features and classes.
-
-        Returns
-        -------
-        Dataset
-            The set with both parts and the notes of both.
-
-        Raises
-        ------
-        InputError
-            If the two do not fit.
+        test: a set with the same features and classes. Result: the set with both parts and the
+        notes of both.
         """
         merged = self.notes + [note for note in test.notes if note not in self.notes]
         return replace(

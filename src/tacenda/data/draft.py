@@ -281,11 +281,6 @@ def draft_schema(
         What to do with records that lack cells: leave them out, keep them with a feature that says
         so in each column with gaps, or refuse them. None leaves them out, and asks.
 
-    Returns
-    -------
-    Schema
-        The draft.
-
     Raises
     ------
     InputError

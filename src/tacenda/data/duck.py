@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.data.table import CHUNK_CELLS, Table
+from tacenda.data.table import CHUNK_CELLS, Table, cut
 from tacenda.errors import InputError
 
 LARGEST_WHOLE = 2.0**53  # up to here a float holds every whole number
+WHOLE_CELLS = 2**26  # of a Parquet file that is read at once, some hundred megabytes
+# Types whose cells are the same whether a file is read at once or piece by piece
+_NUMBERS = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"))
+_PLAIN = _NUMBERS | {"BOOLEAN", "VARCHAR", "TIMESTAMP"}
 
 
 def usable() -> bool:
@@ -36,9 +40,14 @@ def read_sql(query: str, database: str | Path | None) -> Table:
 
 def column_names_of(query: str, parameters: list[Any], source: str) -> list[str]:
     """The columns of a query's result, without running it."""
+    return list(_types(query, parameters, source))
+
+
+def _types(query: str, parameters: list[Any], source: str) -> dict[str, str]:
+    """The type of each column."""
     with _connected(None, source) as connection:
         rows = connection.execute(f"DESCRIBE {query}", parameters).fetchall()
-    return [str(row[0]) for row in rows]
+    return {str(row[0]): str(row[1]) for row in rows}
 
 
 def iter_rows(query: str, parameters: list[Any], source: str, rows: int | None) -> Iterator[Table]:
@@ -59,14 +68,19 @@ def iter_rows(query: str, parameters: list[Any], source: str, rows: int | None) 
 
 
 def iter_parquet(path: Path, rows: int | None, names: Collection[str] | None) -> Iterator[Table]:
-    """A Parquet file in such tables, with the columns that are wanted of those that it has."""
+    """A Parquet file in such tables, with the columns that are wanted of those that it has. Large
+    ones, and unusual types, are read piece by piece, which takes several times as long."""
     query = "SELECT {} FROM read_parquet(?)"
-    wanted = "*"
-    if names is not None:
-        found = column_names_of(query.format("*"), [str(path)], path.name)
-        known = [name for name in found if name in names]
-        wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in known) or "*"
-    yield from iter_rows(query.format(wanted), [str(path)], path.name, rows)
+    types, wanted = _types(query.format("*"), [str(path)], path.name), "*"
+    if names is not None and (known := {k: v for k, v in types.items() if k in names}):
+        types = known
+        wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in known)
+    with _connected(None, path.name) as connection:
+        (count,) = connection.execute(query.format("count(*)"), [str(path)]).fetchone()
+    if count * len(types) > WHOLE_CELLS or not _PLAIN.issuperset(types.values()):
+        yield from iter_rows(query.format(wanted), [str(path)], path.name, rows)
+    else:
+        yield from cut(_run(query.format(wanted), [str(path)], None, path.name), rows)
 
 
 def _numeric(cells: tuple[Any, ...]) -> Any:
@@ -80,10 +94,18 @@ def _numeric(cells: tuple[Any, ...]) -> Any:
     return cells if whole else floats
 
 
+def _exact(column: Any) -> Any:
+    """Whole numbers that no float holds, and times, as objects with a text of their own."""
+    kind = column.dtype.kind
+    if kind == "M" or (kind in "iu" and bool((np.ma.abs(column) >= LARGEST_WHOLE).any())):
+        return column.astype(object)
+    return column
+
+
 def _run(query: str, parameters: list[Any], database: str | Path | None, source: str) -> Table:
     with _connected(database, source) as connection:
         columns = connection.execute(query, parameters).fetchnumpy()
-    table = Table.of(columns)
+    table = Table.of({name: _exact(column) for name, column in columns.items()})
     if not len(table):
         raise InputError(f"{source} gives no records; check the file or the query's conditions.")
     return Table(table.columns, source=source)

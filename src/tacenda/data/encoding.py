@@ -23,11 +23,13 @@ from tacenda.data.coded import Coded, Entries, is_number, words_of
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.lazy_rows import LazyRows
+from tacenda.data.readers import column_names, joined, read_table, source_name
 from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
 from tacenda.data.spread import LOOK_AT, warn_squeezed
 from tacenda.data.table import CHUNK_ROWS, Table
 from tacenda.errors import InputError, StateError
 from tacenda.privacy.noise.persons import PUBLIC_KEY, kept_records, person_names
+from tacenda.threads import in_parts
 
 
 def encode(
@@ -169,8 +171,6 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
     InputError
         If no record can be encoded, or a column is missing.
     """
-    from tacenda.data.readers import read_table
-
     whole = read_table(table, ragged="blank") if isinstance(table, str | Path) else Table.of(table)
     good = usable(schema, whole)
     if not good.any():
@@ -265,8 +265,6 @@ def _listed(
 ) -> tuple[Any, Array, Any, Any, Any]:
     """The same with X that is still to be read: only what says which records are there, whose they
     are, and how a ledger knows them again is kept."""
-    from tacenda.data.readers import joined
-
     drops = schema.missing == "drop"
     names = [schema.label.name, *_holders(schema), *(column.name for column in schema.columns)]
     there, facts, seen = [], [], 0
@@ -469,8 +467,6 @@ def _facts(
 def check_columns(schema: Schema, source: str | Path, *, label: bool = True) -> None:
     """Refuse a file without the schema's columns, by a look at its header; label: whether label,
     node and person are needed too."""
-    from tacenda.data.readers import column_names, source_name
-
     _require(schema, column_names(source), source_name(source), label=label)
 
 
@@ -626,15 +622,16 @@ def _assembled(schema: Schema, parts: list[_Filled], sparse: bool, dtype: Any) -
     X, done = np.zeros((sum(n for n, _ in parts), width), dtype), 0
     for n, filled in parts:
         own = X[done : done + n]
-        _write(own, filled, scale)
+        # Most of the time goes into fetching memory, which threads do side by side
+        in_parts(_write, -(-n // _ROWS), own.size, own, filled, scale)
         done += n
     return X
 
 
-def _write(X: Any, filled: list[_Entry], scale: float) -> None:
-    """Fill rows of zeros, scaled."""
-    for start in range(0, len(X), _ROWS):
-        records = slice(start, start + _ROWS)
+def _write(first: int, last: int, X: Any, filled: list[_Entry], scale: float) -> None:
+    """Fill these blocks of rows of zeros, scaled."""
+    for block in range(first, last):
+        records = slice(block * _ROWS, (block + 1) * _ROWS)
         rows = X[records]
         for entry in filled:
             place, value = entry.at(records)

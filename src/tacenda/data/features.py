@@ -25,11 +25,6 @@ def is_sparse(X: Any) -> bool:
     X : object
         Anything.
 
-    Returns
-    -------
-    bool
-        True or False.
-
     Examples
     --------
     >>> import numpy as np
@@ -47,11 +42,6 @@ def row_norms(X: Any) -> Floats:
     ----------
     X : ndarray or scipy.sparse.csr_array
         Shape (n, p).
-
-    Returns
-    -------
-    ndarray of float
-        Shape (n,).
 
     Examples
     --------
@@ -98,11 +88,6 @@ def scale_rows(
     in_place : bool, default=False
         A floating-point X is changed and returned, and no copy of it is ever made.
 
-    Returns
-    -------
-    ndarray or scipy.sparse.csr_array
-        Of the same shape.
-
     Examples
     --------
     >>> import numpy as np
@@ -122,6 +107,8 @@ def scale_rows(
         )
     factors = np.ones(len(norms))
     moved = norms > norm if mode == "clip" else norms > 0
+    if not moved.any():
+        return X
     factors[moved] = norm / norms[moved]
     if is_sparse(X):
         X.data *= np.repeat(factors, np.diff(X.indptr)).astype(X.dtype, copy=False)
@@ -223,11 +210,6 @@ def chunks(X: Array) -> list[slice]:
     X : ndarray
         Shape (n, p).
 
-    Returns
-    -------
-    list of slice
-        Consecutive slices.
-
     Examples
     --------
     >>> import numpy as np
@@ -248,11 +230,6 @@ def rows_of_a_chunk(features: int, itemsize: int) -> int:
         Numbers in a row.
     itemsize : int
         Bytes of one.
-
-    Returns
-    -------
-    int
-        At least 1.
 
     Examples
     --------

@@ -48,11 +48,6 @@ def make_classification(
     lazy : bool, default=False
         X is a `LazyRows`: features are made again, for some records only, when they are read.
 
-    Returns
-    -------
-    Dataset
-        Features, labels and the true weights.
-
     Examples
     --------
     >>> import tacenda as tc
@@ -146,7 +141,7 @@ def make_sparse_regression(
 
 
 def make_epsilon_like(
-    rows: int,
+    rows: int = 10_000,
     features: int = 2000,
     seed: int = 0,
     accuracy: float = 0.9,
@@ -168,7 +163,7 @@ def make_epsilon_like(
 
     Parameters
     ----------
-    rows : int
+    rows : int, default=10000
         Number of records.
     features : int, default=2000
         Number of features.
@@ -181,11 +176,6 @@ def make_epsilon_like(
         makes the problem far better conditioned than any of the sets above.
     lazy : bool, default=False
         X is a `LazyRows`: features are made again, for some records only, when they are read.
-
-    Returns
-    -------
-    Dataset
-        Features, labels and the true weights.
 
     Examples
     --------
@@ -253,21 +243,3 @@ def _made(
             X[done : done + len(x)] = x
         done += len(x)
     return X, source.pieces if lazy else lambda: (X[part] for part in chunks(X))
-
-
-def steep_rows(n: int, features: int, difficulty: float, seed: int) -> tuple[Array, Array]:
-    """Generated records as most encodings make them: half of a row's energy in one direction that
-    all rows share, the other half in the rest, the k-th of them with 1/k of it; two classes by a
-    linear rule, a share `difficulty` of them blurred."""
-    rng = np.random.default_rng(seed)
-    share = 1.0 / np.arange(1, features)
-    spread = np.sqrt(0.5 * share / share.sum())
-    x = np.hstack(
-        [np.full((n, 1), math.sqrt(0.5)), rng.standard_normal((n, features - 1)) * spread]
-    )
-    x = scale_rows(x, 1.0, in_place=True)
-    scores = x[:, 1:] @ (rng.standard_normal(features - 1) / np.sqrt(spread))
-    y = (scores > np.quantile(scores, 0.7)).astype(np.int64)
-    blurred = rng.random(n) < difficulty
-    y[blurred] = rng.integers(2, size=int(blurred.sum()))
-    return x, y

@@ -74,11 +74,6 @@ def held_out_by_coin(names: Iterable[bytes | str], share: float, key: bytes) -> 
     key : bytes
         Secret of the node, at least 16 bytes, kept for ever.
 
-    Returns
-    -------
-    ndarray of bool
-        Whether each is held out.
-
     Raises
     ------
     InputError

@@ -106,20 +106,7 @@ class LazyRows:
         return f"LazyRows({self.shape[0]} x {self.shape[1]} {form} {self.dtype})"
 
     def read(self) -> Any:
-        """Read the rows.
-
-        Returns
-        -------
-        ndarray or scipy.sparse.csr_matrix
-            Of this shape.
-
-        Raises
-        ------
-        InputError
-            If a record cannot be encoded.
-        StateError
-            If the source has changed since it was first read.
-        """
+        """Read the rows."""
         at = self._at
         order = None if bool(np.all(at[1:] > at[:-1])) else np.argsort(at, kind="stable")
         blocks = self._source.blocks(at if order is None else at[order])
@@ -151,33 +138,13 @@ class LazyRows:
     def mapped(self, change: Callable[[Any], Any], features: int) -> LazyRows:
         """Rows that are changed as they are read.
 
-        Parameters
-        ----------
-        change : callable
-            Takes some rows and gives as many, each of which depends on its own row alone.
-        features : int
-            How many features the new rows have.
-
-        Returns
-        -------
-        LazyRows
-            The new rows, of the same records.
+        change: takes some rows and gives as many, each of which depends on its own row alone.
+        features: how many features the new rows have. Result: the new rows, of the same records.
         """
         return LazyRows(_Mapped(self._source, change, features), self._chosen)
 
     def column(self, feature: int) -> Array:
-        """Read one feature of every record.
-
-        Parameters
-        ----------
-        feature : int
-            Which, from 0.
-
-        Returns
-        -------
-        ndarray
-            Shape (records,).
-        """
+        """Read one feature of every record."""
         at = self._at
         order = np.argsort(at, kind="stable")
         found, done = np.empty(len(self), self.dtype), 0

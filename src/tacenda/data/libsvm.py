@@ -56,11 +56,6 @@ def load_libsvm(
         Read the labels only. X is a `LazyRows`, which goes through the file once more for the rows
         that are wanted; `n_features` must then be given.
 
-    Returns
-    -------
-    Dataset
-        X is CSR of shape (n, n_features).
-
     Raises
     ------
     InputError
@@ -128,11 +123,6 @@ def load_libsvm_dense(
         Name of the data set; the file's own by default.
     lazy : bool, default=False
         Read the labels only, as in `load_libsvm`.
-
-    Returns
-    -------
-    Dataset
-        X is dense of shape (n, n_features).
 
     Raises
     ------

@@ -134,10 +134,7 @@ class Shards(list[tuple[Any, Array]]):
     def as_dict(self) -> dict[Any, tuple[Any, Array]]:
         """The same by node label, the other form that `tacenda.Problem` takes.
 
-        Returns
-        -------
-        dict
-            {label: (X_i, y_i)}.
+        Result: {label: (X_i, y_i)}.
         """
         return dict(zip(self.labels, self, strict=True))
 
@@ -206,11 +203,6 @@ def even(X: Any, y: ArrayLike, n: int, seed: int | None = None) -> Shards:
         Number of nodes.
     seed : int or None, default=None
         Shuffles the records first; None keeps the given order.
-
-    Returns
-    -------
-    Shards
-        One part for each node.
 
     Raises
     ------
@@ -352,11 +344,6 @@ def by_sizes(
     seed : int or None, default=None
         Shuffles the records first, and draws the sizes of "lognormal" (by 0 if None).
 
-    Returns
-    -------
-    Shards
-        One part for each node.
-
     Raises
     ------
     InputError
@@ -409,11 +396,6 @@ def by_label_skew(X: Any, y: ArrayLike, n: int, concentration: float, seed: int 
         Small values give nodes that know one class only, large ones even shares.
     seed : int, default=0
         The same seed gives the same parts.
-
-    Returns
-    -------
-    Shards
-        One part for each node.
 
     Examples
     --------
@@ -470,11 +452,6 @@ def by_feature_shift(
         1 cuts the sorted records, 0 a random order.
     seed : int, default=0
         The same seed gives the same parts.
-
-    Returns
-    -------
-    Shards
-        One part for each node.
 
     Examples
     --------

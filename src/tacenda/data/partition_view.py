@@ -62,11 +62,6 @@ def describe(shards: Sequence[tuple[Any, Array]]) -> Description:
     shards : Shards or sequence of (X_i, y_i)
         One part for each node.
 
-    Returns
-    -------
-    Description
-        One row for each node.
-
     Examples
     --------
     >>> import tacenda as tc
@@ -98,11 +93,6 @@ def plot(shards: Sequence[tuple[Any, Array]], path: str | Path | None = None) ->
         One part for each node.
     path : str, Path or None, default=None
         Where to save it (PNG, SVG or PDF by its ending).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
 
     Examples
     --------

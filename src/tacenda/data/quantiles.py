@@ -47,8 +47,9 @@ from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.accounting.events import Events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.accounts import BOUNDS
+from tacenda.privacy.lasting.budgets import Budget
 from tacenda.privacy.lasting.fingerprints import marks_as_read
-from tacenda.privacy.lasting.ledger_store import Budget, LedgerStore
+from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.lasting.units import Unit
 from tacenda.privacy.noise.aes import AesStream
 from tacenda.privacy.noise.persons import kept_records

@@ -23,9 +23,12 @@ import numpy as np
 
 from tacenda._types import Ints
 from tacenda.data.coded import Coded, Entries
+from tacenda.data.duck import column_names_of, iter_parquet, iter_rows, read_parquet, read_sql
 from tacenda.data.libsvm import existing, open_binary
-from tacenda.data.table import CHUNK_CELLS, CHUNK_ROWS, Table
+from tacenda.data.table import CHUNK_CELLS, CHUNK_ROWS, Table, cut
+from tacenda.data.table_cache import Place
 from tacenda.errors import InputError
+from tacenda.threads import in_parts
 
 # Bytes of a CSV that Python's csv reads sooner than compiled code is loaded
 SMALL_CSV = 2**20
@@ -80,11 +83,6 @@ def read_table(
         What a line of a CSV with another number of fields than the header is: an error, or a
         record without any value.
 
-    Returns
-    -------
-    Table
-        The table.
-
     Raises
     ------
     InputError
@@ -102,8 +100,6 @@ def read_table(
     >>> sorted(table.columns), len(table)
     (['age', 'ill'], 2)
     """
-    from tacenda.data.duck import read_parquet, read_sql
-
     if isinstance(source, str) and _SQL.match(source):
         return read_sql(source, database)
     if database is not None:
@@ -123,13 +119,11 @@ def _csv_tables(
 ) -> Iterator[Table]:
     """A CSV file in tables (`iter_tables`), from a private copy where one is kept; a whole reading
     leaves one."""
-    from tacenda.data.table_cache import Place
-
     size = _unpacked_size(path)
     place = Place.of(path, size) if size >= SMALL_CSV else None
     copy = None if place is None else place.load()
     if copy is not None:
-        yield from chosen(_cut(copy, rows), names, only)
+        yield from chosen(cut(copy, rows), names, only)
         return
     # A copy is of a file without ragged lines, so it serves every reading
     whole = place is not None and names is None and only is None and ragged == "error"
@@ -140,14 +134,6 @@ def _csv_tables(
         yield table
     if place is not None and whole:
         place.store(joined(tables))
-
-
-def _cut(table: Table, rows: int | None) -> Iterator[Table]:
-    rows = max(1, CHUNK_CELLS // len(table.columns)) if rows is None else rows
-    for first in range(0, len(table), rows):
-        part = slice(first, first + rows)
-        columns = {name: column[part] for name, column in table.columns.items()}
-        yield Table(columns, first + 1, table.source)
 
 
 def _unpacked_size(path: Path) -> int:
@@ -162,8 +148,6 @@ def source_name(source: str | Path) -> str:
 
 def column_names(source: str | Path) -> list[str]:
     """Read the names of a table's columns, and no record."""
-    from tacenda.data.duck import column_names_of
-
     if isinstance(source, str) and _SQL.match(source):
         return column_names_of(source, [], "query")
     path = existing(source)
@@ -187,8 +171,6 @@ def iter_tables(
     columns that are wanted, of those that there are. only: rising positions of the records that are
     wanted; the tables hold no others, and reading ends after the last.
     """
-    from tacenda.data.duck import iter_parquet, iter_rows
-
     if isinstance(source, str) and _SQL.match(source):
         tables = iter_rows(source, [], "query", rows)
     elif Path(source).suffix.lower() in _PARQUET:
@@ -316,11 +298,18 @@ class _Quick:
             records = self._only[first:last] - self.done
             self.finished = bool(last == len(self._only))
         if len(records):
-            piece = {}
-            for k in self._wanted:
-                codes, text, offsets = cells_of(block, starts[k], ends[k], records)
-                piece[self._header[k]] = Coded(codes, Entries(text, offsets))
-            self._pieces.append(piece)
+            wanted = self._wanted
+            found_cells: list[Any] = [None] * len(wanted)
+
+            def find(first: int, last: int) -> None:
+                for at in range(first, last):
+                    k = wanted[at]
+                    codes, text, offsets = cells_of(block, starts[k], ends[k], records)
+                    found_cells[at] = Coded(codes, Entries(text, offsets))
+
+            in_parts(find, len(wanted), len(wanted) * len(records))
+            names = (self._header[k] for k in wanted)
+            self._pieces.append(dict(zip(names, found_cells, strict=True)))
             self._numbers.append(self.done + 1 + records)
         self.done += found
 

@@ -20,6 +20,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacenda._types import Floats
+from tacenda.data.libsvm import existing
+from tacenda.data.schema_toml import to_toml
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import canonical_json, from_toml
@@ -235,15 +237,7 @@ class NumericColumn(_Part):
         Every entry of "clip" and "log1p" is in [0, 1] ("unit") or [-1, 1], of "cyclic" in [-1, 1]
         and of "standardise" between those of low and high, whatever the number is.
 
-        Parameters
-        ----------
-        numbers : ndarray of float
-            Raw numbers, shape (n,).
-
-        Returns
-        -------
-        ndarray of float
-            Shape (n, k).
+        numbers: raw numbers, shape (n,). Result: shape (n, k).
         """
         x = np.clip(numbers, self.low, self.high)
         if self.transform == "cyclic":
@@ -278,15 +272,7 @@ class NumericColumn(_Part):
     def decoded(self, features: Floats) -> Floats:
         """Raw numbers from features before the division by `row_scale`; the inverse of `encoded`.
 
-        Parameters
-        ----------
-        features : ndarray of float
-            Shape (n, k).
-
-        Returns
-        -------
-        ndarray of float
-            Shape (n,), in [low, high]; for "cyclic" in [0, period).
+        features: shape (n, k). Result: shape (n,), in [low, high]; for "cyclic" in [0, period).
         """
         if self.transform == "cyclic":
             assert self.period is not None
@@ -401,10 +387,12 @@ class Label(_Part):
         Public lower bound, for regression.
     high : float or None, default=None
         Public upper bound, for regression.
-    scale_to : {"symmetric", "unit"} or None, default=None
+    scale_to : {"symmetric"} or None, default=None
         For numbers. None keeps the label's own unit; "symmetric" maps [low, high] to [-1, 1],
-        which suits clipped gradients and Huber's threshold; "unit" maps it to [0, 1], as losses of
-        counts want it (low = 0). `tacenda predict` maps back.
+        which suits clipped gradients and Huber's threshold. `tacenda predict` maps back.
+    typical : float or None, default=None
+        For counts (low = 0): a typical one, from public knowledge, in whose unit they are learnt.
+        The fit starts from this rate for everybody. None is a typical count of 1.
     confirmed : bool, default=True
         Whether somebody confirmed that the values are public.
     source : str, default=""
@@ -421,7 +409,8 @@ class Label(_Part):
     classes: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
-    scale_to: Literal["symmetric", "unit"] | None = None
+    scale_to: Literal["symmetric"] | None = None
+    typical: float | None = Field(default=None, gt=0.0, allow_inf_nan=False)
     confirmed: bool = True
     source: str = ""
 
@@ -437,14 +426,23 @@ class Label(_Part):
                 raise ValueError(
                     f"label {self.name!r}: classes must name at least two, not {len(self.classes)}"
                 )
-            if self.scale_to is not None:
-                raise ValueError(
-                    f"label {self.name!r}: scale_to is for numbers; "
-                    "leave it out where there are classes"
-                )
+            for field in ("scale_to", "typical"):
+                if getattr(self, field) is not None:
+                    raise ValueError(
+                        f"label {self.name!r}: {field} is for numbers; "
+                        "leave it out where there are classes"
+                    )
             _distinct(f"label {self.name!r}: classes", self.classes)
         elif self.low is not None and self.high is not None:
             _ordered(self.name, self.low, self.high)
+            if self.typical is not None and (
+                self.low != 0.0 or self.typical > self.high or self.scale_to is not None
+            ):
+                raise ValueError(
+                    f"label {self.name!r}: typical is for counts from low = 0 to high, without "
+                    f"scale_to; here low is {self.low:g}, high {self.high:g} and typical "
+                    f"{self.typical:g}"
+                )
         return self
 
     @property
@@ -458,10 +456,10 @@ class Label(_Part):
     @property
     def centre_and_reach(self) -> tuple[float, float]:
         """(a, b) of value = a + b * encoded; (0, 1) where the label keeps its unit."""
+        if self.typical is not None:
+            return 0.0, self.typical
         if self.scale_to is None or self.low is None or self.high is None:
             return 0.0, 1.0
-        if self.scale_to == "unit":
-            return self.low, self.high - self.low
         return (self.low + self.high) / 2, (self.high - self.low) / 2
 
 
@@ -563,23 +561,7 @@ class Schema(_Part):
 
     @classmethod
     def build(cls, **fields: Any) -> Schema:
-        """Make a schema; wrong fields give an error of one sentence.
-
-        Parameters
-        ----------
-        **fields : object
-            As in the constructor.
-
-        Returns
-        -------
-        Schema
-            The schema.
-
-        Raises
-        ------
-        InputError
-            If a field is wrong; the message names it.
-        """
+        """Make a schema; wrong fields give an error of one sentence."""
         try:
             return cls(**fields)
         except ValidationError as error:
@@ -587,23 +569,7 @@ class Schema(_Part):
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
-        """Read a schema from TOML text.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        Schema
-            The schema.
-
-        Raises
-        ------
-        InputError
-            If it is no TOML, or a field is wrong.
-        """
+        """Read a schema from TOML text."""
         try:
             return cls.build(**from_toml(text))
         except tomllib.TOMLDecodeError as error:
@@ -611,25 +577,7 @@ class Schema(_Part):
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
-        """Read a schema from a TOML file.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        Schema
-            The schema.
-
-        Raises
-        ------
-        InputError
-            If there is no such file, or a field is wrong.
-        """
-        from tacenda.data.libsvm import existing
-
+        """Read a schema from a TOML file."""
         try:
             return cls.from_toml(existing(path).read_text("utf-8"))
         except UnicodeDecodeError:
@@ -638,25 +586,11 @@ class Schema(_Part):
             ) from None
 
     def to_toml(self) -> str:
-        """The schema as TOML text; values that are not confirmed carry a comment.
-
-        Returns
-        -------
-        str
-            What `from_toml` reads back.
-        """
-        from tacenda.data.schema_toml import to_toml
-
+        """The schema as TOML text; values that are not confirmed carry a comment."""
         return to_toml(self)
 
     def write(self, path: str | Path) -> None:
-        """Write the schema to a TOML file.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-        """
+        """Write the schema to a TOML file."""
         write_text(path, self.to_toml())
 
     @property
@@ -696,26 +630,14 @@ class Schema(_Part):
         return tuple(part.name for part in parts if not part.confirmed)
 
     def confirmed(self) -> Schema:
-        """The same schema with every value declared public: the caller is responsible for that.
-
-        Returns
-        -------
-        Schema
-            The confirmed schema.
-        """
+        """The same schema with every value declared public: the caller is responsible for that."""
         columns = tuple(column.model_copy(update={"confirmed": True}) for column in self.columns)
         return self.model_copy(
             update={"columns": columns, "label": self.label.model_copy(update={"confirmed": True})}
         )
 
     def require_confirmed(self) -> None:
-        """Refuse a schema that holds values read from the data.
-
-        Raises
-        ------
-        PrivacyError
-            If there are unconfirmed values.
-        """
+        """Refuse a schema that holds values read from the data."""
         if self.unconfirmed:
             raise PrivacyError(
                 f"schema {self.name!r} has values read from the data in {list(self.unconfirmed)}; "
@@ -729,10 +651,7 @@ class Schema(_Part):
         equal hashes encode equal records equally. So is every later field at its usual value, so
         that schemas which do not name it keep the hash that they had before it could be named.
 
-        Returns
-        -------
-        str
-            64 hexadecimal digits.
+        Result: 64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
         if self.person is None:
@@ -743,9 +662,7 @@ class Schema(_Part):
             if "unknown" in part:  # the same encoding
                 part["unknown"] = part["unknown"] or "error"
             without_usual(part)
-            # The usual of a column; a label's is None, and "unit" is another encoding
-            usual = None if part is fields["label"] else "unit"
-            if part.get("scale_to") in (None, usual):
+            if part.get("scale_to") in (None, "unit"):
                 part.pop("scale_to", None)
         return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
@@ -758,6 +675,7 @@ _USUAL = {
     "period": None,
     "date": None,
     "two_valued": False,
+    "typical": None,
     "missing_indicator": False,
 }
 

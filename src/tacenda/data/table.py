@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,15 +67,7 @@ class Table:
     def some(self, most: int) -> Table:
         """A part of the table, evenly over its records.
 
-        Parameters
-        ----------
-        most : int
-            About how many records at most.
-
-        Returns
-        -------
-        Table
-            The smaller table.
+        most: about how many records at most.
         """
         step = max(1, len(self) // most)
         return self.part(records=np.arange(0, len(self), step))
@@ -83,32 +75,16 @@ class Table:
     def number(self, position: int) -> int:
         """Number of a record in its source, from 1.
 
-        Parameters
-        ----------
-        position : int
-            Its place in this table, from 0.
-
-        Returns
-        -------
-        int
-            The number.
+        position: its place in this table, from 0.
         """
         return self.first_row + position if self.numbers is None else int(self.numbers[position])
 
     def part(self, names: Collection[str] | None = None, records: Ints | None = None) -> Table:
         """Some columns and some records of the table.
 
-        Parameters
-        ----------
-        names : collection of str or None, default=None
-            Which columns; those that the table does not have are left out. None takes all.
-        records : ndarray of int or None, default=None
-            Positions of the records; None takes all.
-
-        Returns
-        -------
-        Table
-            The smaller table, whose messages name the same records.
+        names: which columns; those that the table does not have are left out. None takes all.
+        records: positions of the records; None takes all. Result: the smaller table, whose messages
+        name the same records.
         """
         columns = {k: v for k, v in self.columns.items() if names is None or k in names}
         if records is None:
@@ -121,20 +97,7 @@ class Table:
     def of(cls, data: Any) -> Table:
         """Make a table from a mapping of columns or from a frame.
 
-        Parameters
-        ----------
-        data : Table, mapping or frame
-            A mapping of columns, or a pandas, polars or pyarrow frame.
-
-        Returns
-        -------
-        Table
-            The table; a `Table` is returned as it is.
-
-        Raises
-        ------
-        InputError
-            If it is none of these, or columns differ in length.
+        data: a mapping of columns, or a pandas, polars or pyarrow frame.
         """
         if isinstance(data, Table):
             return data
@@ -162,6 +125,15 @@ class Table:
                 columns[str(name)] = _column(series.to_list())
                 columns[str(name)][nulls] = None
         return cls(columns, source=type(data).__name__)
+
+
+def cut(table: Table, rows: int | None) -> Iterator[Table]:
+    """A whole table in tables of at most `rows` records; None takes as many as stay small."""
+    rows = max(1, CHUNK_CELLS // len(table.columns)) if rows is None else rows
+    for first in range(0, len(table), rows):
+        part = slice(first, first + rows)
+        columns = {name: column[part] for name, column in table.columns.items()}
+        yield Table(columns, first + 1, table.source)
 
 
 def _column(values: Any) -> Array:

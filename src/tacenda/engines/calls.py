@@ -20,10 +20,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tacenda.content import versions
 from tacenda.engines.engine import Engine
 from tacenda.engines.pools import RETRIES, Pool, opened
 from tacenda.errors import EngineError, EngineWarning
+from tacenda.sources import versions
 from tacenda.threads import limit_threads
 from tacenda.words import counted
 
@@ -49,7 +49,24 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """function(*values); name: what it is called where it is spoken of."""
+    """One call of a function.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    function : callable
+        The function; it must be importable where the call is made.
+    values : tuple, default=()
+        Its arguments.
+
+    Examples
+    --------
+    >>> import math
+    >>> import tacenda as tc
+    >>> tc.engines.Call("root of 2", math.sqrt, (2.0,)).name
+    'root of 2'
+    """
 
     name: str
     function: Callable[..., Any]
@@ -66,11 +83,41 @@ def run_calls(
     folder: str | Path | None = None,
     beat: Callable[[], None] | None = None,
 ) -> None:
-    """take(position, result) for every call, as they come.
+    """Make independent calls on many cores or machines, in any order.
 
-    jobs: the number of processes of this machine (a cluster uses its own). shared: where it is not
-    None, the first argument of every call, sent to a cluster once. folder: where the calls write.
-    beat: called every second in which no call ends.
+    A call whose worker dies is made again. An error of a call itself ends the whole.
+
+    Parameters
+    ----------
+    engine : Engine
+        Where.
+    calls : sequence of Call
+        What to call.
+    jobs : int
+        Processes of this machine; a cluster uses its own.
+    take : callable
+        Called as take(position, result) for every call that is done.
+    shared : object, default=None
+        The first argument of every call, unless None; sent to a cluster once.
+    folder : str, Path or None, default=None
+        Where the calls write: workers of a cluster that do not see it are refused.
+    beat : callable or None, default=None
+        Called every second in which no call ends.
+
+    Raises
+    ------
+    EngineError
+        If the workers are gone or of no use.
+
+    Examples
+    --------
+    >>> import math
+    >>> import tacenda as tc
+    >>> calls = [tc.engines.Call(f"root of {x}", math.sqrt, (x,)) for x in (4.0, 9.0)]
+    >>> found = {}
+    >>> tc.engines.run_calls(tc.engines.Engine(), calls, 1, found.__setitem__)
+    >>> found[0], found[1]
+    (2.0, 3.0)
     """
     with _mark(engine, folder) as mark, opened(engine, min(jobs, len(calls))) as pool:
         _Calls(engine, calls, pool, take, beat or _nothing, mark, shared).run()

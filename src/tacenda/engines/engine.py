@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacenda import checks
+from tacenda.addresses import host_and_port, split_address
 from tacenda.errors import InputError
 
 LOCAL = "loky"
@@ -12,14 +13,28 @@ LOCAL = "loky"
 
 @dataclass(frozen=True)
 class Engine:
-    """kind: "loky", "dask" or "ray"; address: host:port of a cluster, "" for none."""
+    """Where independent calls are made.
+
+    Parameters
+    ----------
+    kind : {"loky", "dask", "ray"}, default="loky"
+        Processes of this machine, or a cluster.
+    address : str, default=""
+        host:port of the cluster.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.engines.Engine.parse("dask://head:8786").place
+    ('head', 8786)
+    """
 
     kind: str = LOCAL
     address: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Engine:
-        """From "loky", "dask://host:port", "ray://host:port" or "ray"."""
+        """Read "loky", "dask://host:port", "ray://host:port" or "ray"."""
         kind, separator, address = text.partition("://")
         given = bool(separator), bool(address)
         good = {"loky": [(False, False)], "dask": [(True, True)]}
@@ -29,8 +44,8 @@ class Engine:
                 "engine must be 'loky' (processes of this machine), 'dask://host:port', "
                 f"'ray://host:port', or 'ray' (one on this machine), not {text!r}."
             )
-        host, _, port = address.rpartition(":")
-        if address and not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        place = split_address(address)
+        if address and (place is None or not place[1]):
             usual = {"dask": 8786, "ray": 10001}[kind]
             raise InputError(
                 f"engine must end with the host and the port of the cluster, as in "
@@ -40,13 +55,13 @@ class Engine:
 
     @property
     def is_local(self) -> bool:
+        """True for processes of this machine."""
         return self.kind == LOCAL
 
     @property
     def place(self) -> tuple[str, int]:
         """(host, port) of a cluster."""
-        host, _, port = self.address.rpartition(":")
-        return host.strip("[]"), int(port)
+        return host_and_port(self.address)
 
     def __str__(self) -> str:
         return f"{self.kind}://{self.address}" if self.address else self.kind
@@ -54,17 +69,32 @@ class Engine:
 
 @dataclass(frozen=True)
 class Workers:
-    """An engine and the number of processes of this machine; a cluster uses its own workers."""
+    """An engine with the number of processes to use.
+
+    Parameters
+    ----------
+    engine : Engine, default=Engine("loky")
+        Where calls are made.
+    jobs : int, default=1
+        Processes of this machine; a cluster uses its own workers.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.engines.Workers.of("loky", 4).jobs
+    4
+    """
 
     engine: Engine = Engine()
     jobs: int = 1
 
     @classmethod
     def of(cls, engine: str, jobs: int) -> Workers:
+        """Read the engine from text, with so many processes."""
         return cls(Engine.parse(engine), checks.whole("jobs", jobs, least=1))
 
     def here(self, calls: int) -> bool:
-        """Whether so many calls are made in this process itself."""
+        """Return whether so many calls are made in this process itself."""
         return self.engine.is_local and (self.jobs == 1 or calls < 2)
 
 

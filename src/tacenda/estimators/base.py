@@ -20,7 +20,6 @@ from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
-from tacenda.algorithms.whitening import prepared
 from tacenda.data.as_read import of_arrays
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
@@ -46,12 +45,12 @@ from tacenda.planning.planner import plan_facts
 from tacenda.privacy.noise.persons import PUBLIC_KEY, person_names, persons_over
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import UNIT
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.questions.facts import Facts
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
-from tacenda.terms.closing import EXACT
 from tacenda.terms.method import Method
+from tacenda.terms.privacy import PROMISE
 from tacenda.words import counted
 
 HISTORY_ROWS = 20
@@ -141,23 +140,43 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             fingerprints=self.__dict__.pop("_as_read", None),
             **{"public_sizes": self.public_sizes, **extra},
         )
-        privacy = None
-        if self.epsilon is not None:
-            privacy = Privacy(
-                epsilon=self.epsilon,
-                delta=self.delta,
-                adjacency=self.adjacency,
-                coalition=self.coalition,
-            )
-            warn_of_noise(Facts.of(problem, self.adjacency), privacy)
+        privacy = self._promise()
+        if privacy is not None:
+            warn_of_noise(Facts.of(problem, privacy.adjacency), privacy)
         method, self.plan_ = self._method(problem, topology, public)
-        if start is not None and not method.algorithm.uses_start:
+        if start is not None and not method.algorithm.traits.uses_start:
             raise InputError(
                 f"init must be left out with {method.algorithm.title}, which has a start of "
                 "its own; or name an algorithm that uses one, such as algorithm='gossipgd'."
             )
         self._heaviest = None if weights is None else weight_bound
         return self._run(Arrangement(self, problem, topology, privacy, method, scaling, start))
+
+    def _promise(self) -> Privacy | None:
+        """What a fit promises; None without privacy."""
+        if self.epsilon is None:
+            return None
+        own = {s.name: getattr(self, s.name) for s in PROMISE if hasattr(self, s.name)}
+        return Privacy.of(**own)
+
+    def _promise_of(self, epsilon: float, delta: float) -> Privacy:
+        """The same promise with another budget, for a question after the fit."""
+        privacy = self._promise()
+        if privacy is None:
+            return Privacy(epsilon, delta, self.adjacency, coalition=self.coalition)
+        return replace(privacy, epsilon=epsilon, delta=delta, mode="sound", noise={})
+
+    def _budgeted(self, epsilon: float, delta: float) -> dict[str, Any]:
+        """The parameters that give a fit this budget."""
+        if isinstance(self.epsilon, Privacy):
+            return {"epsilon": replace(self.epsilon, epsilon=epsilon, delta=delta)}
+        return {"epsilon": epsilon, "delta": delta}
+
+    @property
+    def _relation(self) -> str:
+        """The neighbouring relation of a fit."""
+        epsilon = self.epsilon
+        return str(epsilon.adjacency if isinstance(epsilon, Privacy) else self.adjacency)
 
     def _run(self, arranged: Arrangement) -> Self:
         """Carry out what `fit` has arranged."""
@@ -205,10 +224,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _check_split(self, nodes: Any) -> None:
         """Refuse an even split where it would break the guarantee."""
         count = 2 if self.n_nodes is None else self.n_nodes
-        why = None if nodes is not None else broken_promise("even", self.adjacency, count)
+        why = None if nodes is not None else broken_promise("even", self._relation, count)
         if why is not None:
             raise InputError(
-                f"nodes must be given to fit under adjacency {self.adjacency!r} (or n_nodes=1): "
+                f"nodes must be given to fit under adjacency {self._relation!r} (or n_nodes=1): "
                 f"{why}, and the guarantee would not hold."
             )
 
@@ -274,22 +293,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                     "prepare must be left out with algorithm='auto', which decides it by itself; "
                     "or name the algorithm, for instance 'treegd'."
                 )
-            facts = Facts.of(problem, self.adjacency)
-            if self.epsilon is None:
+            facts = Facts.of(problem, self._relation)
+            privacy = self._promise()
+            if privacy is None:
                 if public is not None:
                     raise InputError(
                         "public must be left out with epsilon=None: a fit without privacy ends at "
                         "the optimum and has no step to tune."
                     )
                 return without_privacy(facts, self.rounds), None
-            found = plan_facts(
-                facts,
-                topology,
-                self.epsilon,
-                self.delta,
-                coalition=self.coalition,
-                rounds=self.rounds,
-            )
+            found = plan_facts(facts, topology, privacy, rounds=self.rounds)
             found = found if public is None else found.tuned(public)
             return found.method, found
         if public is not None:
@@ -306,13 +319,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "tacenda.Method, "
                 f"not {algorithm!r}."
             )
-        rounds = (
-            algorithm.default_rounds
-            if self.rounds is None
-            else checks.whole("rounds", self.rounds, least=1)
-        )
-        finish = EXACT if topology.n > 1 and not algorithm.agrees else 0
-        return Method(prepared(algorithm, self.prepare), rounds, finish_mixing=finish), None
+        rounds = None if self.rounds is None else checks.whole("rounds", self.rounds, least=1)
+        return Method.of(Method.usual(algorithm, topology, rounds), self.prepare), None
 
     def _seed(self) -> int | None:
         """None draws fresh noise; a RandomState gives a seed."""
@@ -457,33 +465,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     ) -> Forecast | None:
         """Forecast which coefficients `intervals` will show at this price; reads no record.
 
-        Parameters
-        ----------
-        epsilon : float
-            What the question would cost.
-        delta : float, default=1e-5
-            Its delta.
-        covariance : {"robust", "model"}, default="robust"
-            As in `intervals`.
-        categories : sequence of sequences of str or int, default=()
-            As in `intervals`.
-
-        Returns
-        -------
-        Forecast or None
-            By row, whether it will probably show and what epsilon it needs; None for a loss of
-            your own.
+        epsilon: what the question would cost. delta: its delta. covariance: and categories: as in
+        `intervals`. Result: by row, whether it will probably show and what epsilon it needs; None
+        for a loss of your own.
         """
         check_is_fitted(self)
-        facts = facts_of_run(self.result_, self.adjacency)
+        facts = facts_of_run(self.result_, self._relation)
         if facts is None:
             return None
         asked = statistic_of(facts, covariance)
         groups = self._categories(categories, len(self._scaling.scale))
         design = self._design(self._scaling, groups)
-        privacy = Privacy(
-            epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
-        )
+        privacy = self._promise_of(epsilon, delta)
         return forecast(asked, facts, privacy, self.result_, design)
 
     def intervals(
@@ -546,11 +539,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "public knowledge, and leave data_norm out."
             )
         arranged = self._arranged(X, y, nodes=nodes)
-        privacy = None
-        if epsilon is not None:
-            privacy = Privacy(
-                epsilon=epsilon, delta=delta, adjacency=self.adjacency, coalition=self.coalition
-            )
+        privacy = None if epsilon is None else self._promise_of(epsilon, delta)
         check_width(len(arranged.scaling.scale))
         references = self._categories(categories, len(arranged.scaling.scale))
         design = self._design(arranged.scaling, references)
@@ -640,7 +629,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             ]
         sizes = (
             "record counts of the nodes"
-            if self.adjacency == "replace-one"
+            if self._relation == "replace-one"
             else "the declared public_sizes"
         )
         said = [
@@ -674,9 +663,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"The step was tuned on {counted(self.plan_.public_records, 'record')} declared "
                 "public: these have no protection, and nothing was charged for them."
             )
-        if self.plan_ is not None and result.privacy is not None:
-            budget = Privacy(self.epsilon, self.delta, self.adjacency, coalition=self.coalition)
-            said += class_sentence(self.plan_.facts, budget)
+        if self.plan_ is not None:
+            said += class_sentence(self.plan_.facts, self.plan_.privacy)
         if self._heaviest is not None:
             said.append(
                 f"Records have weights from 0 to {self._heaviest:g}, a public bound for which the "
@@ -766,11 +754,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         step needs Tacenda. Else it is the linear model alone: cells outside `bounds` are not
         clipped to them, nor a regressor's predictions to `target_bounds`.
 
-        Returns
-        -------
-        model : estimator
-            `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet`, `HuberRegressor`,
-            `QuantileRegressor` or `PoissonRegressor`.
+        Result: `LogisticRegression`, `LinearSVC`, `Ridge`, `Lasso`, `ElasticNet`, `HuberRegressor`,
+        `QuantileRegressor` or `PoissonRegressor`.
         """
         from tacenda.estimators.plain import plain_model
 
@@ -782,15 +767,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         Nothing that was computed without noise is written: no history, no training score, no seed.
 
-        Parameters
-        ----------
-        path : path
-            The folder for model.safetensors, model.json and MODEL_CARD.md; made if missing.
-
-        Returns
-        -------
-        folder : Path
-            The folder, which `tacenda.estimators.load_model` reads.
+        path: the folder for model.safetensors, model.json and MODEL_CARD.md; made if missing.
+        Result: the folder, which `tacenda.estimators.load_model` reads.
         """
         from tacenda.estimators.export import export
 

@@ -15,7 +15,8 @@ from tacenda.errors import InputError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling
-from tacenda.problem.losses import MulticlassHinge, SmoothedHinge
+from tacenda.losses import MulticlassHinge, SmoothedHinge
+from tacenda.privacy.settings import Privacy
 
 
 class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -23,7 +24,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -95,11 +96,6 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         records_per_person : int, default=1
             So many records of each person are kept, drawn at random. Above 1 it goes with
             adjacency="add-remove" and public_sizes.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
         """
         self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y)
@@ -221,11 +217,6 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            The class with the largest score.
         """
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -319,15 +310,7 @@ class PrivateLogisticRegression(_PrivateClassifier):
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of the probability of each class, without underflow.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        log_probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+        X: records, in the units in which they were fitted.
         """
         from scipy.special import log_expit, log_softmax
 

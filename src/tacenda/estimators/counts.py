@@ -12,7 +12,8 @@ from tacenda._types import Array, Floats
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.regressors import _PrivateRegressor
 from tacenda.estimators.warnings import warn_of_counts
-from tacenda.problem.losses import NegativeBinomial, Poisson
+from tacenda.losses import NegativeBinomial, Poisson
+from tacenda.privacy.settings import Privacy
 
 UNDECLARED = 10.0  # where counts are cut if nothing is declared
 RATES_REACH = 2.0  # times the typical count: the rate at which a cut is forecast
@@ -65,7 +66,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         count_bound: float | None = None,
@@ -181,19 +182,8 @@ class PrivatePoissonRegressor(_PrivateRegressor):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the Poisson deviance of a constant rate that the model explains, without noise.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        y : array-like of shape (n_samples,)
-            Counts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How much each record counts.
-
-        Returns
-        -------
-        score : float
-            1 at best, 0 for a model no better than the mean of `y`.
+        X: records, in the units of the fit. y: their labels. sample_weight: how much each record
+        counts. Result: 1 at best, 0 for a model no better than the mean of `y`.
         """
         from sklearn.metrics import d2_tweedie_score
 

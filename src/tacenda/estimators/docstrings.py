@@ -14,9 +14,10 @@ from typing import TypeVar
 Class = TypeVar("Class", bound=type)
 
 PARAMETERS = {
-    "epsilon": """float or None, default=1.0
-        Privacy of the whole fit, for one record, against an adversary who sees every message. None
-        fits without privacy: the optimum, and no noise.""",
+    "epsilon": """float, Privacy or None, default=1.0
+        Privacy of the whole fit, for one record, against an adversary who sees every message; or a
+        `tacenda.Privacy` with all its settings. None fits without privacy: the optimum, and no
+        noise.""",
     "delta": """float, default=1e-5
         The chance with which the bound of epsilon may fail; below one over the number of records.
         """,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda import estimators
 from tacenda.errors import StateError
 from tacenda.estimators.scaling import Shortening
 from tacenda.formats.files import write_bytes, write_json, write_text
@@ -122,22 +123,13 @@ def load_model(path: str | Path) -> Any:
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    from tacenda.estimators import classifiers, counts, hazard, ordinal, regressors
-
+    base = estimators.PrivateLinearModel
     kinds = {
-        kind.__name__: kind
-        for kind in (
-            classifiers.PrivateLogisticRegression,
-            classifiers.PrivateLinearSVC,
-            regressors.PrivateRidge,
-            regressors.PrivateLasso,
-            regressors.PrivateElasticNet,
-            regressors.PrivateHuberRegressor,
-            regressors.PrivateQuantileRegressor,
-            counts.PrivatePoissonRegressor,
-            ordinal.PrivateOrdinalClassifier,
-            hazard.PrivateDiscreteHazard,
-        )
+        name: kind
+        for name in estimators.__all__
+        if isinstance(kind := getattr(estimators, name), type)
+        and issubclass(kind, base)
+        and kind is not base
     }
     if about["kind"] not in kinds:
         raise StateError(
@@ -195,6 +187,9 @@ _KEPT = (
 
 def _plain_parameters(estimator: Any) -> dict[str, Any]:
     values = estimator.get_params(deep=False)
+    promise = estimator._promise()
+    if promise is not None:
+        values |= {k: v for k, v in promise.to_plain().items() if k in values}
     kept = {k: _plain(values[k]) for k in _KEPT if k in values}
     for name in ("bounds", "target_bounds"):
         if values.get(name) is not None:

@@ -11,6 +11,8 @@ from tacenda._types import Array, Flags, Floats
 from tacenda.errors import InputError
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.stacked import StackedModel
+from tacenda.evaluation.measures import concordance
+from tacenda.privacy.settings import Privacy
 
 
 def person_periods(time: Any, event: Any, periods: Any) -> tuple[Floats, Floats]:
@@ -147,7 +149,7 @@ class PrivateDiscreteHazard(StackedModel):
     def __init__(
         self,
         periods: Sequence[float] = (1, 2, 3, 4, 5),
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -191,11 +193,6 @@ class PrivateDiscreteHazard(StackedModel):
             Which data holder each person belongs to. None: an even split over `n_nodes`.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each person counts, from 0 to `weight_bound`. None: all count 1.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
         """
         at_risk, happened = person_periods(*times_and_events(y), self.periods)
         X, _, scaling = self._checked_rows(X, np.zeros(len(at_risk)))
@@ -211,26 +208,13 @@ class PrivateDiscreteHazard(StackedModel):
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,)
-            X @ coef_.
         """
         return self._shared_scores(X)
 
     def predict_hazard(self, X: Any) -> Floats:
         """Predict the probability of the event in each period, for who came into it without.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        hazards : ndarray of shape (n_samples, n_periods)
-            In the order of `periods`.
+        X: records, in the units in which they were fitted.
         """
         from scipy.special import expit
 
@@ -239,35 +223,16 @@ class PrivateDiscreteHazard(StackedModel):
     def predict_survival(self, X: Any) -> Floats:
         """Predict the survival curve: the probability of no event up to the end of each period.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        survival : ndarray of shape (n_samples, n_periods)
-            In the order of `periods`.
+        X: records, in the units in which they were fitted.
         """
         return np.asarray(np.cumprod(1.0 - self.predict_hazard(X), axis=1), np.float64)
 
     def score(self, X: Any, y: Any) -> float:
         """Concordance of the risk scores with the times, computed without noise.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        y : array-like of shape (n_samples, 2)
-            Time and event, as in `fit`.
-
-        Returns
-        -------
-        concordance : float
-            1 at best, 0.5 by chance; NaN where no two persons can be compared.
+        X: records, in the units in which they were fitted. y: time and event, as in `fit`. Result:
+        1 at best, 0.5 by chance; NaN where no two persons can be compared.
         """
-        from tacenda.evaluation.measures import concordance
-
         found = concordance(*times_and_events(y), self.predict(X))
         return float("nan") if found is None else found
 

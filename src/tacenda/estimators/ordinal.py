@@ -13,6 +13,7 @@ from tacenda.errors import InputError
 from tacenda.estimators.classifiers import _PrivateClassifier
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.stacked import StackedModel
+from tacenda.privacy.settings import Privacy
 
 
 @documented
@@ -71,7 +72,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -131,11 +132,6 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
             Which data holder each record belongs to. None: an even split over `n_nodes`.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each record counts, from 0 to `weight_bound`. None: all count 1.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
         """
         X, y, scaling = self._checked_rows(X, y)
         check_classification_targets(y)
@@ -196,11 +192,6 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
         """
         from scipy.special import expit
 
@@ -215,11 +206,6 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Of `classes_`.
         """
         found = self.predict_proba(X)  # first: it says so if nothing was fitted
         return np.asarray(self.classes_[found.argmax(axis=1)])

@@ -9,17 +9,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tacenda import checks
+from tacenda import checks, regularisers
 from tacenda._types import Array, Floats
-from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression, Quadratic, of_released
+from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression
+from tacenda.algorithms.quadratic import Quadratic, of_released
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.scaling import Scaling, TargetScaling
-from tacenda.problem import regularisers
-from tacenda.problem.constants import AUTO, PUBLIC_STRENGTH, given_strength
-from tacenda.problem.losses import Huber, SmoothedQuantile
-from tacenda.problem.regularisers import ElasticNet
+from tacenda.losses import Huber, SmoothedQuantile
+from tacenda.privacy.settings import Privacy
+from tacenda.questions.constants import Constants
+from tacenda.regularisers import ElasticNet
 from tacenda.runtime.result import RunResult
 
 # default bound, in units of half the target range: most residuals are smaller already at w = 0
@@ -60,7 +61,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         adjacency: str = "replace-one",
@@ -134,11 +135,6 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         records_per_person : int, default=1
             So many records of each person are kept, drawn at random. Above 1 it goes with
             adjacency="add-remove" and public_sizes.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
         """
         self._refuse_own_records(public, X)
         X, y, scaling = self._checked_rows(X, y, y_numeric=True)
@@ -226,7 +222,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
     def _stated_strength(self) -> float:
         """The parameter `strength`, or what "auto" is for a fit by moments."""
-        return PUBLIC_STRENGTH if self.strength == AUTO else given_strength(self.strength)
+        return Constants.declared(strength=self.strength).strength
 
     def _strengths(self, form: Quadratic) -> Floats:
         """From a strength that leaves no weight (l1), or a tenth of it (l2), downwards."""
@@ -240,15 +236,8 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
 
         For fits by the algorithm "moments", which "auto" chooses for least squares.
 
-        Parameters
-        ----------
-        strengths : float or array-like of shape (n_strengths,)
-            Strengths of the penalty, as in the parameter `strength`.
-
-        Returns
-        -------
-        path : RegressionPath
-            `strengths`, `coef` (n_strengths, n_features) and `intercept` (n_strengths,).
+        strengths: strengths of the penalty, as in the parameter `strength`. Result: `strengths`,
+        `coef` (n_strengths, n_features) and `intercept` (n_strengths,).
         """
         check_is_fitted(self)
         form = released_form(self.result_)
@@ -451,7 +440,7 @@ class PrivateElasticNet(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         l1_ratio: float = 0.5,
@@ -542,7 +531,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         threshold: float = RESIDUAL,
@@ -637,7 +626,7 @@ class PrivateQuantileRegressor(_PrivateRegressor):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Privacy | None = 1.0,
         delta: float = 1e-5,
         *,
         quantile: float = 0.5,
@@ -694,19 +683,8 @@ class PrivateQuantileRegressor(_PrivateRegressor):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the pinball loss of the best constant that the model explains, without noise.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How much each record counts.
-
-        Returns
-        -------
-        score : float
-            1 at best, 0 for a model no better than the quantile of `y` itself.
+        X: records, in the units of the fit. y: their labels. sample_weight: how much each record
+        counts. Result: 1 at best, 0 for a model no better than the quantile of `y` itself.
         """
         from sklearn.metrics import d2_pinball_score
 

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tacenda import checks
+from tacenda import checks, regularisers
 from tacenda._types import Array, Floats, Ints
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
@@ -29,10 +29,8 @@ from tacenda.evaluation.private_run import held_out_account
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.secrets.ledger import Charges
-from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
-from tacenda.problem import regularisers
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.runtime.spec import RunSpec
@@ -56,8 +54,6 @@ COMMON = (
     "target_bounds",
 )
 FREE = ("strength", "l1_ratio")  # other values of these follow from one released moment
-SCORED = {"logistic", "multinomial", "hinge", "smoothed-hinge", "multiclass-hinge"}
-PREDICTED = {"squared", "huber", "absolute-deviation", "pinball"}
 WITHIN = 1 + 1e-9
 
 
@@ -237,11 +233,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             adjacency="add-remove" and public_sizes.
         records_per_person : int, default=1
             So many records of each person are kept, drawn at random.
-
-        Returns
-        -------
-        self : object
-            The fitted search.
         """
         candidates = self._candidates()
         # A fixed random_state gives every training and the choice noise of its own: equal noise in
@@ -319,10 +310,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         persons, how = None, {}
         if groups is not None:
-            if self.estimator.adjacency != "add-remove":
+            if self.estimator._relation != "add-remove":
                 raise InputError(
                     "groups needs an estimator with adjacency='add-remove' and public_sizes, not "
-                    f"adjacency={self.estimator.adjacency!r}: persons are held out by a coin each, "
+                    f"adjacency={self.estimator._relation!r}: persons are held out by a coin each, "
                     "so that the number of records on each side is not public."
                 )
             persons, owners = self.estimator._persons(groups, count, owners)
@@ -332,7 +323,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"groups must be given where records_per_person is above 1 ({records_per_person}): "
                 "the id of the person behind each record."
             )
-        away = held_out_records(owners, count, share, self.estimator.adjacency, source, persons)
+        away = held_out_records(owners, count, share, self.estimator._relation, source, persons)
 
         def part(chosen: Array) -> dict[str, Any]:
             where = np.flatnonzero(chosen)
@@ -385,8 +376,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             for group in groups:
                 own = clone(self.estimator).set_params(
                     **candidates[group[0]],
-                    epsilon=each,
-                    delta=small,
+                    **self.estimator._budgeted(each, small),
                     ledger=self.ledger,
                     dataset=self.dataset,
                     random_state=None if seeds is None else seeds[group[0]],
@@ -414,6 +404,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The records held out, on the same network."""
         model = clone(self.estimator).set_params(
             epsilon=None,
+            adjacency=self.estimator._relation,
             algorithm="dpdda",
             prepare=None,
             rounds=None,
@@ -430,7 +421,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         allowed: tuple[str, ...] = (
             CLASSIFIERS if isinstance(model, _PrivateClassifier) else REGRESSORS
         )
-        if loss.name not in (*SCORED, *PREDICTED):
+        if loss.predicts not in ("log-odds", "class", "value"):
             raise InputError(
                 f"estimator must be one whose predictions a search can score, not "
                 f"{type(model).__name__}; choose its settings on public records."
@@ -498,7 +489,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _held_out_size(self, reader: _Reader) -> float:
         """Public number of records held out."""
-        return float(Facts.of(reader.arranged.problem, self.estimator.adjacency).sizes.sum())
+        return float(Facts.of(reader.arranged.problem, self.estimator._relation).sizes.sum())
 
     # ---- use of the chosen model
     @property
@@ -514,11 +505,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        predictions : ndarray of shape (n_samples,)
-            Classes or targets.
         """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
@@ -531,11 +517,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The scores.
         """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
@@ -548,11 +529,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
             Records, in the units in which they were fitted.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
         """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
@@ -560,17 +536,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any) -> float:
         """Accuracy or R2 of the chosen model, computed without noise: for public records only.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records.
-        y : array-like of shape (n_samples,)
-            Labels or targets.
-
-        Returns
-        -------
-        score : float
-            The score, which nothing protects.
+        y: labels or targets.
         """
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y))
@@ -599,14 +565,15 @@ class _Reader:
         weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
         models = tuple(tuple(w.reshape(-1).tolist()) for w in weights)
         asked = CandidateScores(models, self.scoring)
-        coalition, n = search.estimator.coalition, arranged.topology.n
-        masked = coalition is not None and n > coalition + 1
+        privacy = search.estimator._promise_of(search.epsilon, search.delta)
+        coalition = privacy.coalition
+        masked = coalition is not None and arranged.topology.n > coalition + 1
         return simulate(
             arranged.problem,
             arranged.topology,
             StatisticRelease(asked, "masked" if masked else "independent"),
             1,
-            Privacy(search.epsilon, search.delta, search.estimator.adjacency, coalition=coalition),
+            privacy,
             seed=seed,
             progress=False,
             metrics=(),
@@ -637,8 +604,9 @@ def _rows(values: Any, where: Ints) -> Any:
 def _reserved(arranged: Arrangement, delta: float) -> Statement:
     """What a training will cost, before it begins."""
     assert arranged.privacy is not None
-    facts = Facts.of(arranged.problem, arranged.privacy.adjacency)
-    spec = RunSpec(arranged.method, arranged.topology, facts, arranged.privacy).checked()
+    spec = RunSpec.of_problem(
+        arranged.method, arranged.problem, arranged.topology, arranged.privacy
+    )
     assert spec.calibration is not None
     found = spec.statement(spec.calibration.reserved, "reserved")
     assert found is not None

@@ -115,13 +115,7 @@ class StackedModel(PrivateLinearModel):
         return np.asarray(self._scores(X)[:, 0] - self.intercept_[0])
 
     def to_sklearn(self) -> Any:
-        """Refused: scikit-learn has no such model.
-
-        Returns
-        -------
-        model : None
-            Never.
-        """
+        """Refused: scikit-learn has no such model."""
         raise UnsupportedError(
             f"to_sklearn is not for {type(self).__name__}: scikit-learn has no such model; "
             "use export(path), whose files hold the coefficients."

@@ -10,7 +10,7 @@ from pathlib import Path
 from tacenda.errors import DeclarationWarning, WeakPrivacyWarning
 from tacenda.planning.advice import noise_advice
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 __all__ = [
     "BudgetWarning",

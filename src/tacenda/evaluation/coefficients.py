@@ -35,6 +35,7 @@ from tacenda.data.schema import CategoricalColumn, Schema
 from tacenda.errors import InputError
 from tacenda.inference.design import INTERCEPT, Design
 from tacenda.inference.result import Inference, cost_of, holm
+from tacenda.losses.registry import BUILT_IN, predicts
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder
 
@@ -141,11 +142,8 @@ class CoefficientTable:
     def to_plain(self) -> list[dict[str, Any]]:
         """Give the rows as plain values, for files and data frames.
 
-        Returns
-        -------
-        list of dict
-            One dict for each row, with the fields of `Coefficient`; `output` only where there are
-            several, those of an interval only where there are intervals.
+        Result: one dict for each row, with the fields of `Coefficient`; `output` only where there
+        are several, those of an interval only where there are intervals.
         """
         left_out = set() if self._several else {"output"}
         left_out |= set(INFERRED) if self.level is None else set()
@@ -158,12 +156,9 @@ class CoefficientTable:
     def columns(self) -> list[tuple[str, list[Any]]]:
         """Give the table by its columns.
 
-        Returns
-        -------
-        list of pairs
-            The heading and the values of each column, None where a number is not known; of classes
-            only where there are several, of intervals only where there are any, of p-values only
-            where the conditions hold.
+        Result: the heading and the values of each column, None where a number is not known; of
+        classes only where there are several, of intervals only where there are any, of p-values
+        only where the conditions hold.
         """
         shown = [("class", "output")] if self._several else []
         shown += [("feature", "feature"), ("coefficient", "coefficient")]
@@ -186,12 +181,7 @@ class CoefficientTable:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Give the table as text.
 
-        Returns
-        -------
-        header : list of str
-            The headings, those of `columns`.
-        rows : list of list of str
-            The cells.
+        Result: the headings, those of `columns`.
         """
         columns = self.columns()
         words = [
@@ -255,11 +245,6 @@ def coefficient_table(
     inference : Inference or None, default=None
         Of the p coefficients and, behind them, the intercept if there is one; for K = 1. In place
         of `coef_std`, `intercept_std` and `errors`.
-
-    Returns
-    -------
-    CoefficientTable
-        The rows, the largest effects first.
 
     Examples
     --------
@@ -342,8 +327,7 @@ def inferred_notes(inference: Inference) -> list[str]:
     return [text for text in said if text]
 
 
-# What exp(coefficient) is, by loss
-RATIOS = {"poisson": "a rate ratio", "negative-binomial": "a rate ratio"}
+RATE_RATIO = "a rate ratio"  # what exp(coefficient) is where scores are logarithms of rates
 
 
 def ratio_note(ratio: str) -> str:
@@ -369,7 +353,8 @@ def how_known(result: RunResult) -> str:
             "The standard errors are those of the privacy noise alone, computed from the released "
             "noise (to first order)."
         )
-    only = ", which holds where most residuals are below the threshold" if loss == "huber" else ""
+    kind = BUILT_IN.get(str(loss))
+    only = "" if kind is None or not kind.error_condition else f", {kind.error_condition}"
     return (
         "The standard errors are those of the privacy noise alone, by the planner's forecast on "
         f"the released spectrum{only}. Where the noise hides how much a feature varies (rare "
@@ -404,11 +389,6 @@ def run_coefficients(
     inference : Inference or None, default=None
         What `tacenda.inference.intervals` gave for the run; None: what the run's own release
         tells, if it tells intervals.
-
-    Returns
-    -------
-    CoefficientTable
-        The rows, the largest effects first.
 
     Examples
     --------
@@ -516,7 +496,7 @@ def design_of(schema: Schema, loss: str | None = None) -> Design:
     ("ward is 's'", "ward is 'w'", 'intercept')
     """
     scale, (centre, reach) = schema.row_scale, schema.label.centre_and_reach
-    if loss in RATIOS:  # scores are logarithms of a rate
+    if predicts(loss) == "log-rate":
         centre, reach = math.log(reach), 1.0
     rules, references, kept = schema.rules, references_of(schema), _shown_rules(schema)
     d, unit = len(rules), reach / scale  # unit: of an indicator's and of the constant's weight
@@ -613,8 +593,8 @@ def spans_of(schema: Schema) -> Floats:
 
 
 def _ratios(result: RunResult) -> list[str]:
-    known = RATIOS.get(str(result.settings["problem"].get("loss")))
-    return [] if known is None else [ratio_note(known)]
+    of_rates = predicts(result.settings["problem"].get("loss")) == "log-rate"
+    return [ratio_note(RATE_RATIO)] if of_rates else []
 
 
 def shortening_note(schema: Schema) -> str:

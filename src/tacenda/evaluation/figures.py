@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.evaluation.measures import class_probabilities, predicted_classes
+from tacenda.evaluation.class_measures import class_probabilities, predicted_classes
 
 POINTS = 61  # of a curve
 MOST_CURVES = 10  # classes beyond these have no curve of their own
@@ -98,7 +98,7 @@ def regression(labels: Array, predictions: Array) -> dict[str, Any]:
 
 def coarse(found: dict[str, Any]) -> dict[str, Any]:
     """The same for records whose number is private: shares in place of counts, and nothing finer
-    than 0.01 or two digits (`tacenda.runtime.metrics.as_shown`)."""
+    than 0.01 or two digits (`tacenda.evaluation.measures.as_shown`)."""
     if "residuals" in found:
         # The extremes of residuals are single records
         kept = [r for r in found["residuals"] if 0.0 < r["share"] < 1.0]

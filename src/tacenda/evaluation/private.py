@@ -1,5 +1,5 @@
 """A private evaluation: measures with intervals, confusion matrix, ROC and calibration, all from
-one released sum of counts (`problem.counts`).
+one released sum of counts (`questions.counts`).
 
 Everything here follows from released values and public facts alone, and costs no privacy. Intervals
 hold both that other records might have been held out (sampling) and the privacy noise
@@ -18,15 +18,16 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Floats
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.evaluation import private_counts
 from tacenda.evaluation import private_intervals as intervals
-from tacenda.evaluation.measures import MEASURES, Measure, Units
-from tacenda.evaluation.private_counts import Released
+from tacenda.evaluation.measure import Measure, Told
+from tacenda.evaluation.measures import MEASURES
 from tacenda.evaluation.private_intervals import Estimate
+from tacenda.evaluation.released import cell_std, confusion, n_records, projected, taken_apart
+from tacenda.evaluation.units import Units
 from tacenda.privacy.statement import Statement
-from tacenda.problem.counts import (
-    DEVIANCE_BOUND,
+from tacenda.questions.counts import (
     RESIDUAL_EDGES,
     ClassCounts,
     Counts,
@@ -34,15 +35,11 @@ from tacenda.problem.counts import (
     QuantileSums,
     ValueSums,
 )
-from tacenda.problem.statistics import statistic_from_plain
+from tacenda.questions.statistics import statistic_from_plain
 
 FORMAT = "tacenda-private-evaluation-1"
 DO_NOT_USE = "Do not use the model."
 NOTHING_KNOWN = "too few records for this noise: nothing is known"
-BIAS = Measure("bias", "mean of label - prediction", 4, False, has_unit=True)
-SLOPE = Measure("calibration_slope", "calibration slope", 3, True)
-D2 = Measure("d2", "D2, share of the deviance explained", 4, True)
-OWN = {m.name: m for m in (BIAS, SLOPE, D2)}
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class PrivateMeasure:
     @property
     def measure(self) -> Measure:
         """How it is called and shown."""
-        return MEASURES.get(self.name) or OWN[self.name]
+        return MEASURES[self.name]
 
     @property
     def known(self) -> bool:
@@ -152,41 +149,27 @@ class PrivateEvaluation:
     def at(self, level: float) -> PrivateEvaluation:
         """The same with intervals of another level; it costs no privacy.
 
-        Parameters
-        ----------
-        level : float
-            Such as 0.9.
-
-        Returns
-        -------
-        PrivateEvaluation
-            The same release, read again.
+        level: such as 0.9. Result: the same release, read again.
         """
         return replace(self, level=level)
 
     @property
     def measures(self) -> dict[str, PrivateMeasure]:
         """Measures by name, each with its interval."""
-        s = self.statistic
-        if isinstance(s, CountSums):
-            found = _counted(self)
-        elif isinstance(s, QuantileSums):
-            found = _of_quantile(self)
-        else:
-            found = _classified(self) if isinstance(s, ClassCounts) else _valued(self)
-        return {m.name: m for m in found}
+        told = {m.name: m.on_counts(self) for m in MEASURES.values() if m.on_counts is not None}
+        return {name: _with_note(name, t) for name, t in told.items() if t is not None}
 
     @property
     def confusion(self) -> dict[str, Any] | None:
         """Records of each class by prediction: noisy counts with intervals; None for numbers."""
         if not isinstance(self.statistic, ClassCounts):
             return None
-        cells, size = _confusion(self)
-        n, known = _size(self)
-        whole = 0.0 if known else size.sum() * _std(self) ** 2
-        var = _std(self) ** 2 * (size * (1 - size / size.sum()) if known else size)
+        cells, size = confusion(self)
+        n, known = n_records(self)
+        whole = 0.0 if known else size.sum() * cell_std(self) ** 2
+        var = cell_std(self) ** 2 * (size * (1 - size / size.sum()) if known else size)
         shares = intervals.share(
-            cells, n, self.level, (var, 0.0 if known else _std(self) ** 2 * size, whole)
+            cells, n, self.level, (var, 0.0 if known else cell_std(self) ** 2 * size, whole)
         )
         ends = [np.round(np.asarray(end) * n, 1).tolist() for end in shares]
         return {"classes": list(self.class_names), **dict(zip(Estimate._fields, ends, strict=True))}
@@ -196,9 +179,9 @@ class PrivateEvaluation:
         """Of each class its share of the records, recall and precision, with intervals."""
         if not isinstance(self.statistic, ClassCounts):
             return []
-        cells, size = _confusion(self)
-        std = _std(self)
-        n, known = _size(self)
+        cells, size = confusion(self)
+        std = cell_std(self)
+        n, known = n_records(self)
         found = []
         for k, name in enumerate(self.class_names):
             row: dict[str, Any] = {"class": name}
@@ -223,7 +206,7 @@ class PrivateEvaluation:
         s = self.statistic
         if not isinstance(s, ClassCounts) or s.n_classes != 2:
             return []
-        counts, std = s.parts(self.total)["scores"], _std(self)
+        counts, std = s.parts(self.total)["scores"], cell_std(self)
         wholes = counts.sum(axis=1)
         found = []
         for k, threshold in enumerate(s.edges):
@@ -245,10 +228,10 @@ class PrivateEvaluation:
         s = self.statistic
         if isinstance(s, CountSums):
             unit = s.high * self.units.reach
-            return private_counts.means_by_rate(_released(self), unit, self.units.centre)
+            return private_counts.means_by_rate(taken_apart(self), unit, self.units.centre)
         if isinstance(s, QuantileSums):
             own = self.units.reach, self.units.centre
-            return private_counts.shares_by_prediction(s, _released(self), *own)
+            return private_counts.shares_by_prediction(s, taken_apart(self), *own)
         if not isinstance(s, ClassCounts) or not s.probabilities:
             return []
         parts = s.parts(self.total)
@@ -287,13 +270,13 @@ class PrivateEvaluation:
         if not isinstance(s, ValueSums):
             return []
         counts = s.parts(self.total)["residuals"][0]
-        std, (n, known) = self.noise * s.factors()["residuals"], _size(self)
+        std, (n, known) = self.noise * s.factors()["residuals"], n_records(self)
         found = []
         for k, edge in enumerate(RESIDUAL_EDGES):
             cells = k + 1
             var = std**2 * (cells * (1 - cells / len(counts)) if known else cells)
             noise = (var, 0.0 if known else var, 0.0 if known else std**2 * len(counts))
-            below = _projected(counts, n, known)[:cells].sum()
+            below = projected(counts, n, known)[:cells].sum()
             ends = intervals.share(below, n, self.level, noise)
             size = edge * s.reach * self.units.reach
             found.append({"size": size, "share": _plain(ends)})
@@ -343,8 +326,8 @@ class PrivateEvaluation:
             )
         s = self.statistic
         assert isinstance(s, ClassCounts)
-        counts, (n, known) = s.parts(self.total)["scores"], _size(self)
-        table = np.maximum(_projected(counts, n, known), 0.0)
+        counts, (n, known) = s.parts(self.total)["scores"], n_records(self)
+        table = np.maximum(projected(counts, n, known), 0.0)
         above = np.array([table[:, k + 1 :].sum(axis=1) for k in range(len(s.edges))])
         shares = above.sum(axis=1) / max(float(table.sum()), 1e-300)
         if missed_cost is not None:
@@ -353,7 +336,7 @@ class PrivateEvaluation:
         else:
             most = checks.between("flagged", flagged, 0.0, 1.0)
             best = int(np.argmax(shares <= most)) if (shares <= most).any() else len(shares) - 1
-        row, std = self.roc[best], _std(self)
+        row, std = self.roc[best], cell_std(self)
         cells = float(counts[:, best + 1 :].size)
         noise = (cells * std**2, cells * std**2, counts.size * std**2)
         ends = intervals.share(float(above[best].sum()), float(table.sum()), self.level, noise)
@@ -372,7 +355,7 @@ class PrivateEvaluation:
         """
         found, floor = self.measures, 0.0
         if isinstance(self.statistic, ClassCounts):
-            own = _confusion(self)[0].sum(axis=1)
+            own = confusion(self)[0].sum(axis=1)
             floor = float(own.max() / max(float(own.sum()), 1e-300))
         name = next((name for name in ("accuracy", "r2", "d2") if name in found), None)
         if name is None or not found[name].known:
@@ -417,10 +400,7 @@ class PrivateEvaluation:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files: what was released, and what follows from it.
 
-        Returns
-        -------
-        dict
-            What `from_plain` reads back; "measures" and the tables are for readers.
+        Result: what `from_plain` reads back; "measures" and the tables are for readers.
         """
         return {
             "format": FORMAT,
@@ -444,23 +424,7 @@ class PrivateEvaluation:
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> PrivateEvaluation:
-        """Read back what `to_plain` wrote; what follows from the release is computed again.
-
-        Parameters
-        ----------
-        values : dict
-            Plain values.
-
-        Returns
-        -------
-        PrivateEvaluation
-            The same evaluation.
-
-        Raises
-        ------
-        InputError
-            If these are not the values of a private evaluation.
-        """
+        """Read back what `to_plain` wrote; what follows from the release is computed again."""
         if values.get("format") != FORMAT:
             raise InputError(
                 f"format must be {FORMAT!r}, not {values.get('format')!r}; pass what "
@@ -485,15 +449,7 @@ class PrivateEvaluation:
     def report(self, path: str | Path = "evaluation.html") -> Path:
         """Write one HTML page (extra `report`).
 
-        Parameters
-        ----------
-        path : str or Path, default="evaluation.html"
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
+        Result: the file that was written.
         """
         from tacenda.report import private_evaluation_page
 
@@ -513,11 +469,6 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
         Public bounds of a regression's labels, in the units of the problem. By default those of
         the loss where it has some, as counts do, else -1 and 1, those of encoded labels.
 
-    Returns
-    -------
-    ClassCounts, ValueSums, CountSums or QuantileSums
-        With the usual edges.
-
     Raises
     ------
     InputError
@@ -534,13 +485,10 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
     >>> counts_for(tc.losses.Poisson(label_bound=12), 1)
     CountSums(high=12.0)
     """
-    from tacenda.errors import UnsupportedError
-    from tacenda.evaluation.measures import LOG_RATES, PROBABILITIES, QUANTILES
-
     if loss.kind in ("binary", "multiclass"):
         k = 2 if loss.kind == "binary" else n_outputs
-        return ClassCounts(k, loss.name in PROBABILITIES)
-    if loss.name in LOG_RATES:
+        return ClassCounts(k, loss.predicts == "log-odds")
+    if loss.predicts == "log-rate":
         low, high = loss.label_range if bounds is None else bounds
         if low != 0:
             raise InputError(
@@ -549,296 +497,22 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
             )
         return CountSums(float(high))
     low, high = (-1.0, 1.0) if bounds is None else bounds
-    if loss.name in QUANTILES:
+    if loss.predicts == "quantile":
         return QuantileSums(float(low), float(high), loss.level)
-    if loss.name not in SCORES_ARE_PREDICTIONS:
+    if loss.predicts != "value":
         raise UnsupportedError(
             f"Private evaluation must know what a score predicts, which a loss of one's own, as "
             f"{loss.name!r} is, does not say; pass counts=ValueSums(low, high) from "
-            "tacenda.problem.counts to evaluate_privately if its scores are predictions."
+            "tacenda.questions.counts to evaluate_privately if its scores are predictions."
         )
     return ValueSums(float(low), float(high))
 
 
-SCORES_ARE_PREDICTIONS = ("squared", "huber", "absolute-deviation")
-
-
-# ---- from sums to measures
-def _size(e: PrivateEvaluation) -> tuple[float, bool]:
-    """(number of records, whether it is public); a private one is the noisy sum of a table."""
-    if e.records is not None:
-        return float(e.records), True
-    name = next(iter(e.statistic.tables))
-    return float(e.statistic.parts(e.total)[name].sum()), False
-
-
-def _size_noise(e: PrivateEvaluation) -> float:
-    """Variance of the number of records."""
-    if e.records is not None:
-        return 0.0
-    name, (rows, columns) = next(iter(e.statistic.tables.items()))
-    return (e.noise * e.statistic.factors()[name]) ** 2 * rows * columns
-
-
-def _std(e: PrivateEvaluation) -> float:
-    """Standard deviation of a cell of the first table."""
-    return e.noise * e.statistic.factors()[next(iter(e.statistic.tables))]
-
-
-def _projected(counts: Floats, n: float, known: bool) -> Floats:
-    """Cells moved alike so that they add up to the public number of records."""
-    return counts + (n - counts.sum()) / counts.size if known else counts
-
-
-def _confusion(e: PrivateEvaluation) -> tuple[Floats, Floats]:
-    """(counts (K, K), number of noisy cells in each): rows are classes, columns predictions."""
-    s = e.statistic
-    assert isinstance(s, ClassCounts)
-    n, known = _size(e)
-    parts = s.parts(e.total)
-    if s.n_classes > 2:
-        return _projected(parts["confusion"], n, known), np.ones((s.n_classes, s.n_classes))
-    half = s.edges.index(0.5) + 1
-    table = _projected(parts["scores"], n, known)
-    cells = np.column_stack([table[:, :half].sum(axis=1), table[:, half:].sum(axis=1)])
-    return cells, np.tile([float(half), float(s.bins - half)], (2, 1))
-
-
-def _named(
-    name: str, estimate: Estimate, limits: tuple[float, float], note: str = ""
-) -> PrivateMeasure:
-    value, low, high = (float(x) for x in estimate)
-    unknown = low <= limits[0] and high >= limits[1]
-    return PrivateMeasure(name, value, low, high, NOTHING_KNOWN if unknown else note)
-
-
-def _classified(e: PrivateEvaluation) -> list[PrivateMeasure]:
-    s = e.statistic
-    assert isinstance(s, ClassCounts)
-    unit, std = (0.0, 1.0), _std(e)
-    (n, known), cells = _size(e), _confusion(e)
-    counts, size = cells
-    right, number = float(np.trace(counts)), float(np.trace(size))
-    var, cov = std**2 * number, 0.0 if known else std**2 * number
-    if known:
-        var *= 1 - number / size.sum()
-    found = [
-        _named("accuracy", intervals.share(right, n, e.level, (var, cov, _size_noise(e))), unit)
-    ]
-    own, own_size = counts.sum(axis=1), size.sum(axis=1)
-    hits = std**2 * np.diag(size)
-    recalls = intervals.share(np.diag(counts), own, e.level, (hits, hits, std**2 * own_size))
-    found.append(_named("balanced_accuracy", intervals.average(recalls), unit))
-    if s.n_classes == 2:
-        table = s.parts(e.total)["scores"]
-        area, within = intervals.roc_auc(table, e.level, std)
-        note = f"of binned scores; that of the scores themselves is within {float(within):.3f}"
-        found.append(_named("roc_auc", area, unit, note))
-        # Of the records that are, or are predicted as, class 1: the share that is both
-        union = counts[1, 1] + counts[0, 1] + counts[1, 0]
-        spread = std**2 * np.array([size[1, 1], size[1, 1], size[1].sum() + size[0, 1]])
-        both = intervals.share(counts[1, 1], union, e.level, tuple(spread))
-        found.append(_named("f1", Estimate(*(2 * j / (1 + j) for j in both)), unit))
-    if s.probabilities:
-        found += _chances(e, n)
-    return found
-
-
-def _chances(e: PrivateEvaluation, n: float) -> list[PrivateMeasure]:
-    """Log loss and Brier score; how much records differ is bounded by the bins they are in."""
-    s = e.statistic
-    assert isinstance(s, ClassCounts)
-    parts, factors = s.parts(e.total), s.factors()
-    edges = np.array([0.0, *s.edges, 1.0])
-    most = {"log_loss": s.log_loss_bound, "brier": 1.0 if s.n_classes == 2 else 2.0}
-    name = "scores" if s.n_classes == 2 else "sure"
-    shares = np.maximum(parts[name], 0.0)
-    shares = shares / max(float(shares.sum()), 1e-300)
-    found = []
-    for what, top in most.items():
-        total = float(parts[what][0])
-        mean = min(max(total / n, 0.0), top) if n > 0 else top / 2
-        square = _second_moment(what, s.n_classes == 2, shares, edges, top, mean)
-        variance = min(max(square - mean**2, 0.0), mean * (top - mean))
-        noise = ((e.noise * factors[what]) ** 2, _size_noise(e))
-        limits = (0.0, top)
-        estimate = intervals.mean(total, n, e.level, variance, noise, limits)
-        note = f"each record's cut to {top:g}" if what == "log_loss" else ""
-        found.append(_named(what, estimate, limits, note))
-    return found
-
-
-def _second_moment(
-    what: str, binary: bool, shares: Floats, edges: Floats, top: float, mean: float
-) -> float:
-    """A bound on the mean square of a record's log loss or Brier score, from its bins."""
-    low, high = edges[:-1], edges[1:]
-
-    def worst(p: Floats) -> Floats:
-        """At probability p of the true class; of several classes no more than 2 (1 - p)^2."""
-        with np.errstate(divide="ignore"):
-            score = -np.log(p) if what == "log_loss" else (1 - p) ** 2 * (1.0 if binary else 2.0)
-        return np.asarray(np.minimum(score, top))
-
-    if binary:
-        return float((shares[0] * worst(1 - high) ** 2 + shares[1] * worst(low) ** 2).sum())
-    # Right ones by their bin; the wrong ones' part of the mean, each of them at most `top`
-    least = -np.log(high) if what == "log_loss" else (1 - high) ** 2
-    right = float((shares[0] * worst(low) ** 2).sum())
-    rest = mean - float((shares[0] * least).sum())
-    return right + top * max(rest, 0.0)
-
-
-def _valued(e: PrivateEvaluation) -> list[PrivateMeasure]:
-    s = e.statistic
-    assert isinstance(s, ValueSums)
-    z, (n, _) = intervals.quantile(e.level), _size(e)
-    parts = {name: float(v[0]) for name, v in s.parts(e.total).items() if name != "residuals"}
-    counts = np.maximum(s.parts(e.total)["residuals"][0], 0.0)
-    shares = counts / max(float(counts.sum()), 1e-300)
-    var = {name: (e.noise * f) ** 2 for name, f in s.factors().items()}
-    tops = np.array([*RESIDUAL_EDGES, 1.0])
-
-    def of_residuals(name: str, power: int) -> Estimate:
-        mean = min(max(parts[name] / n, 0.0), 1.0) if n > 0 else 0.5
-        square = float((shares * tops ** (2 * power)).sum())
-        spread = min(max(square - mean**2, 0.0), mean * (1 - mean))
-        return intervals.mean(parts[name], n, e.level, spread, (var[name], _size_noise(e)))
-
-    squares, absolute = of_residuals("squares", 2), of_residuals("absolute", 1)
-    own = s.reach * e.units.reach
-    note = "" if s.residual_bound is None else f"each residual cut to {own:g}"
-    roots = Estimate(*(own * math.sqrt(max(float(x), 0.0)) for x in squares))
-    sizes = Estimate(*(own * float(x) for x in absolute))
-    found = [_r2(e, squares, parts, var, n, z)]
-    found.append(_named("rmse", roots, (0.0, own), note))
-    found.append(_named("mae", sizes, (0.0, own), note))
-    found.append(_bias(e, squares, parts, var, n, z))
-    found.append(_slope(e, squares, parts, var, n, z))
-    return found
-
-
-def _released(e: PrivateEvaluation) -> Released:
-    """The released sum taken apart."""
-    s = e.statistic
-    noise = {name: (e.noise * factor) ** 2 for name, factor in s.factors().items()}
-    return Released(s.parts(e.total), noise, _size(e)[0], _size_noise(e), e.level)
-
-
-def _counted(e: PrivateEvaluation) -> list[PrivateMeasure]:
-    s, found = e.statistic, []
-    assert isinstance(s, CountSums)
-    notes = {"deviance": f"each record's cut to {DEVIANCE_BOUND * s.high * e.units.reach:g}"}
-    for name, estimate, top in private_counts.of_counts(s, _released(e), e.units.reach):
-        if estimate is None:
-            found.append(PrivateMeasure(name, 0.0, -1.0, 1.0, NOTHING_KNOWN))
-            continue
-        least = {"d2": -math.inf, "deviance": 0.0, "bias": -top}[name]
-        found.append(_named(name, estimate, (least, top), notes.get(name, "")))
-    return found
-
-
-def _of_quantile(e: PrivateEvaluation) -> list[PrivateMeasure]:
-    s, r = e.statistic, _released(e)
-    assert isinstance(s, QuantileSums)
-    below = private_counts.share_below(r, e.records is not None)
-    loss = Estimate(*(e.units.reach * x for x in private_counts.pinball(s, r)))
-    return [
-        _named("share_below", below, (0.0, 1.0), f"{s.level:g} is wanted"),
-        _named("pinball", loss, (0.0, s.largest * e.units.reach)),
-    ]
-
-
-def _r2(
-    e: PrivateEvaluation,
-    squares: Estimate,
-    parts: dict[str, float],
-    var: dict[str, float],
-    n: float,
-    z: float,
-) -> PrivateMeasure:
-    """1 - Q/T, Q the mean squared residual and T the labels' variance, both in half widths of the
-    label's range; whatever their correlation, their deviations add up at most."""
-    s = e.statistic
-    assert isinstance(s, ValueSums)
-    half = (s.high - s.low) / 2
-    if n <= 0:
-        return PrivateMeasure("r2", 0.0, -1.0, 1.0, NOTHING_KNOWN)
-    middle = 2 * parts["label"] / n - 1
-    spread = parts["label_square"] / n - middle**2
-    noise = (var["label_square"] + (4 * middle) ** 2 * var["label"]) / n**2
-    noise += _size_noise(e) * (parts["label_square"] / n + 2 * abs(middle)) ** 2 / n**2
-    widest = (1 + min(abs(middle), 1.0)) ** 2
-    std = math.sqrt(max(widest * spread - spread**2, 0.0) / n + noise)
-    if spread <= max(intervals.FAR * math.sqrt(noise), 1e-12):
-        return PrivateMeasure("r2", 0.0, -1.0, 1.0, NOTHING_KNOWN)
-    unit = (s.reach / half) ** 2
-    q, low, high = (float(x) * unit for x in squares)
-    ratio = q / spread
-    down = ((high - q) + ratio * z * std) / spread
-    up = ((q - low) + ratio * z * std) / spread
-    return PrivateMeasure("r2", 1 - ratio, 1 - ratio - down, min(1 - ratio + up, 1.0))
-
-
-def _bias(
-    e: PrivateEvaluation,
-    squares: Estimate,
-    parts: dict[str, float],
-    var: dict[str, float],
-    n: float,
-    z: float,
-) -> PrivateMeasure:
-    """Mean of label - prediction: zero where predictions are right on average."""
-    s = e.statistic
-    assert isinstance(s, ValueSums)
-    width = (s.high - s.low) * e.units.reach
-    if n <= 0:
-        return PrivateMeasure("bias", 0.0, -width, width, NOTHING_KNOWN)
-    mean = (parts["label"] - parts["prediction"]) / n
-    # A cut residual says less than all about how much they differ
-    square = float(squares.high) * (s.reach / (s.high - s.low)) ** 2
-    square = square if s.residual_bound is None else 1.0
-    noise = var["label"] + var["prediction"] + mean**2 * _size_noise(e)
-    wide = z * math.sqrt(square / n + noise / n**2)
-    ends = Estimate(*(width * min(max(x, -1.0), 1.0) for x in (mean, mean - wide, mean + wide)))
-    return _named("bias", ends, (-width, width))
-
-
-def _slope(
-    e: PrivateEvaluation,
-    squares: Estimate,
-    parts: dict[str, float],
-    var: dict[str, float],
-    n: float,
-    z: float,
-) -> PrivateMeasure:
-    """Slope of labels over predictions: 1 where predictions are neither too bold nor too timid.
-
-    Sampling as in least squares with residuals that do not depend on the prediction; noise to first
-    order.
-    """
-    s = e.statistic
-    assert isinstance(s, ValueSums)
-    unknown = PrivateMeasure("calibration_slope", 0.0, -10.0, 10.0, NOTHING_KNOWN)
-    if n <= 0:
-        return unknown
-    label, guess = 2 * parts["label"] / n - 1, 2 * parts["prediction"] / n - 1
-    spread = parts["prediction_square"] / n - guess**2
-    together = 2 * parts["product"] / n - 1 - label * guess
-    below = (var["prediction_square"] + (4 * guess) ** 2 * var["prediction"]) / n**2
-    above = 4 * var["product"] + 4 * guess**2 * var["label"] + 4 * label**2 * var["prediction"]
-    # A noisy number of records moves each of these means by at most its own size
-    sizes = _size_noise(e) / n**2
-    below, above = below + 9 * sizes, above / n**2 + 9 * sizes
-    if spread <= max(intervals.FAR * math.sqrt(below), 1e-12):
-        return unknown
-    slope = together / spread
-    square = float(squares.high) * (2 * s.reach / (s.high - s.low)) ** 2
-    square = square if s.residual_bound is None else 4.0
-    std = math.sqrt(square / (n * spread))
-    std += (math.sqrt(above) + abs(slope) * math.sqrt(below)) / spread
-    return PrivateMeasure("calibration_slope", slope, slope - z * std, slope + z * std)
-
-
 def _plain(estimate: Estimate) -> dict[str, float]:
     return {name: float(x) for name, x in zip(Estimate._fields, estimate, strict=True)}
+
+
+def _with_note(name: str, told: Told) -> PrivateMeasure:
+    value, low, high = (float(x) for x in told.estimate)
+    unknown = low <= told.limits[0] and high >= told.limits[1]
+    return PrivateMeasure(name, value, low, high, NOTHING_KNOWN if unknown else told.note)

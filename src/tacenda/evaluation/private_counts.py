@@ -4,47 +4,14 @@ intervals for sampling and privacy noise together. Pure functions of released va
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tacenda._types import Floats
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.private_intervals import Estimate
-from tacenda.problem.counts import (
-    DEVIANCE_BOUND,
-    QUANTILE_BINS,
-    RATE_EDGES,
-    CountSums,
-    QuantileSums,
-)
-
-
-class Released(NamedTuple):
-    """A released sum taken apart: numbers and noise variances by part, the number of records with
-    its noise variance (0 where it is public), and the level of the intervals."""
-
-    parts: dict[str, Floats]
-    noise: dict[str, float]
-    n: float
-    n_noise: float
-    level: float
-
-    def sum(self, name: str) -> float:
-        """One of the sums."""
-        return float(self.parts[name][0])
-
-    def mean(self, name: str, square: str | None = None) -> Estimate:
-        """A mean of quantities from 0 to 1. square: the part with their squares, which says how
-        much they differ, and is taken as large as its noise allows."""
-        a, n = self.sum(name), self.n
-        middle = min(max(a / n, 0.0), 1.0) if n > 0 else 0.5
-        spread = middle * (1.0 - middle)
-        if square is not None and n > 0:
-            z = intervals.quantile(self.level)
-            most = (self.sum(square) + z * math.sqrt(self.noise[square])) / n
-            spread = min(max(most - middle**2, 0.0), spread)
-        return intervals.mean(a, n, self.level, spread, (self.noise[name], self.n_noise))
+from tacenda.evaluation.released import Released
+from tacenda.questions.counts import DEVIANCE_BOUND, QUANTILE_BINS, RATE_EDGES, QuantileSums
 
 
 def deviance(r: Released) -> Estimate:
@@ -166,15 +133,3 @@ def pinball(s: QuantileSums, r: Released) -> Estimate:
     """Mean pinball loss, in the units of the problem."""
     found = r.mean("pinball", "pinball_square")
     return Estimate(*(s.largest * float(x) for x in found))
-
-
-def of_counts(s: CountSums, r: Released, unit: float) -> list[tuple[str, Estimate | None, float]]:
-    """(name, estimate in the label's own units, largest value) of every measure of counts; None
-    where nothing is known. unit: of one unit of the problem."""
-    own = s.high * unit
-    scaled = [Estimate(*(own * float(x) for x in e)) for e in (deviance(r), bias(r))]
-    return [
-        ("d2", explained_deviance(r), 1.0),
-        ("deviance", scaled[0], DEVIANCE_BOUND * own),
-        ("bias", scaled[1], own),
-    ]

@@ -58,11 +58,6 @@ def share(
     noise : tuple of three, default=(0.0, 0.0, 0.0)
         Variance of the noise of `part`, covariance of both, variance of the noise of `whole`.
 
-    Returns
-    -------
-    Estimate
-        Value and interval, from 0 to 1.
-
     Examples
     --------
     >>> from tacenda.evaluation.private_intervals import share
@@ -113,11 +108,6 @@ def mean(
     limits : tuple of two, default=(0.0, 1.0)
         Between which the quantity lies.
 
-    Returns
-    -------
-    Estimate
-        Value and interval, inside the limits.
-
     Examples
     --------
     >>> from tacenda.evaluation.private_intervals import mean
@@ -143,11 +133,6 @@ def average(parts: Estimate) -> Estimate:
     ----------
     parts : Estimate
         The shares with their intervals.
-
-    Returns
-    -------
-    Estimate
-        Value and interval.
 
     Examples
     --------

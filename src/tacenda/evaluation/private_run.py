@@ -13,14 +13,14 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, LedgerWarning, UnsupportedError
-from tacenda.evaluation.measures import Units
 from tacenda.evaluation.private import PrivateEvaluation, counts_for
+from tacenda.evaluation.units import Units
 from tacenda.privacy.lasting.accounts import HELD_OUT, UNNAMED
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.counts import Counts
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.questions.counts import Counts
+from tacenda.questions.facts import Facts
 from tacenda.runtime.lasting_run import marks_of_problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
@@ -86,11 +86,6 @@ def evaluate_privately(
         budget and does not know these records.
     units : Units or None, default=None
         From encoded labels to the label's own units, for a regression.
-
-    Returns
-    -------
-    PrivateEvaluation
-        Measures with intervals, tables, and the guarantee.
 
     Raises
     ------
@@ -183,11 +178,6 @@ def held_out_account(ledger: str | Path, held_out: Problem, dataset: str | None)
     dataset : str or None
         Name of the data set; None takes the account that these records have, or a new one where the
         ledger holds no budget.
-
-    Returns
-    -------
-    str
-        The account's name, which ends with "/held-out".
 
     Raises
     ------

@@ -37,11 +37,6 @@ def by_name(kind: str, /, **parameters: Any) -> Topology:
     **parameters : object
         The parameters of that generator, by name.
 
-    Returns
-    -------
-    Topology
-        The network.
-
     Raises
     ------
     InputError
@@ -63,11 +58,6 @@ def parse(text: str) -> Topology:
     ----------
     text : str
         `kind:value,value,name=value`, such as `random-regular:100,6,seed=3` or `ring:20`.
-
-    Returns
-    -------
-    Topology
-        The network.
 
     Raises
     ------

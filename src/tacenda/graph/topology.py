@@ -69,22 +69,9 @@ class Topology:
     def of(cls, graph: nx.Graph | Topology | Any) -> Topology:
         """Check a graph and turn it into arrays.
 
-        Parameters
-        ----------
-        graph : networkx.Graph, SciPy sparse array or Topology
-            Undirected and connected, without self-loops, with any labels; a `Topology` is
-            returned as it is. A sparse array (n, n) has an edge where it is not 0, and must be
-            symmetric.
-
-        Returns
-        -------
-        Topology
-            The checked graph.
-
-        Raises
-        ------
-        InputError
-            If the graph is empty, directed, disconnected or has self-loops.
+        graph: undirected and connected, without self-loops, with any labels; a `Topology` is
+        returned as it is. A sparse array (n, n) has an edge where it is not 0, and must be
+        symmetric.
         """
         if isinstance(graph, Topology):
             return graph
@@ -117,24 +104,8 @@ class Topology:
     def from_edges(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
         """Make a topology from labels and positions; checked like any graph.
 
-        Parameters
-        ----------
-        labels : sequence of object
-            One per node; a range where they are numbered.
-        edges : ndarray of int
-            Positions, shape (E, 2), the smaller first, in lexicographic order.
-        name : str
-            How the graph was made.
-
-        Returns
-        -------
-        Topology
-            The checked graph.
-
-        Raises
-        ------
-        InputError
-            If the graph is disconnected, or has self-loops or double edges.
+        labels: one per node; a range where they are numbered. edges: positions, shape (E, 2), the
+        smaller first, in lexicographic order. name: how the graph was made.
         """
         _refuse_loops_and_doubles(labels, edges)
         topology = cls._joined(labels, edges, name)
@@ -145,19 +116,8 @@ class Topology:
     def if_connected(cls, n: int, edges: Ints, name: str) -> Topology | None:
         """The network of numbered nodes with these edges, if it is connected.
 
-        Parameters
-        ----------
-        n : int
-            Number of nodes.
-        edges : ndarray of int
-            Positions, shape (E, 2), the smaller first, each edge once, in lexicographic order.
-        name : str
-            How the graph was made.
-
-        Returns
-        -------
-        Topology or None
-            The network; None if it has several parts.
+        edges: positions, shape (E, 2), the smaller first, each edge once, in lexicographic order.
+        name: how the graph was made. Result: the network; None if it has several parts.
         """
         found = cls._joined(range(n), edges, name)
         return found if found._reached() == n else None
@@ -189,47 +149,17 @@ class Topology:
         return len(self.labels)
 
     def neighbours(self, position: int) -> Ints:
-        """Positions of a node's neighbours, ascending.
-
-        Parameters
-        ----------
-        position : int
-            That of the node.
-
-        Returns
-        -------
-        ndarray of int
-            As many as its degree.
-        """
+        """Positions of a node's neighbours, ascending."""
         return self.indices[self.indptr[position] : self.indptr[position + 1]]
 
     def plain_labels(self) -> range | list[str]:
-        """The labels as text, for files and fingerprints; numbered nodes stay a range.
-
-        Returns
-        -------
-        range or list of str
-            One for each node.
-        """
+        """The labels as text, for files and fingerprints; numbered nodes stay a range."""
         return self.labels if isinstance(self.labels, range) else [str(x) for x in self.labels]
 
     def relabelled(self, labels: Sequence[Any]) -> Topology:
         """The same network under other names.
 
-        Parameters
-        ----------
-        labels : sequence of object
-            One for each node, by position.
-
-        Returns
-        -------
-        Topology
-            The network.
-
-        Raises
-        ------
-        InputError
-            If there are more or fewer labels than nodes.
+        labels: one for each node, by position.
         """
         if len(labels) != self.n:
             raise InputError(f"labels must be {self.n}, one for each node, not {len(labels)}.")
@@ -238,10 +168,7 @@ class Topology:
     def to_networkx(self) -> nx.Graph:
         """The network as a networkx graph, for drawing and other libraries.
 
-        Returns
-        -------
-        networkx.Graph
-            With the same labels, in the same order.
+        Result: with the same labels, in the same order.
         """
         import networkx as nx
 
@@ -256,20 +183,7 @@ class Topology:
     def position(self, label: Any) -> int:
         """Position of the node with that label.
 
-        Parameters
-        ----------
-        label : hashable
-            The user's name of the node.
-
-        Returns
-        -------
-        int
-            From 0 to n - 1.
-
-        Raises
-        ------
-        InputError
-            If there is no such node.
+        label: the user's name of the node. Result: from 0 to n - 1.
         """
         try:
             return self.labels.index(label)
@@ -279,13 +193,7 @@ class Topology:
             ) from None
 
     def adjacency(self) -> csr_array:
-        """Adjacency matrix, 1 on edges.
-
-        Returns
-        -------
-        scipy.sparse.csr_array
-            Shape (n, n).
-        """
+        """Adjacency matrix, 1 on edges."""
         from scipy.sparse import csr_array
 
         return csr_array(
@@ -293,13 +201,7 @@ class Topology:
         )
 
     def laplacian(self) -> csr_array:
-        """Laplacian D - A: degrees on the diagonal, -1 on edges.
-
-        Returns
-        -------
-        scipy.sparse.csr_array
-            Shape (n, n).
-        """
+        """Laplacian D - A: degrees on the diagonal, -1 on edges."""
         from scipy.sparse import csr_array, diags_array
 
         return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency())
@@ -315,23 +217,9 @@ class Topology:
 
         and W_ii = 1 - sum_j W_ij, which is positive for each of them.
 
-        Parameters
-        ----------
-        kind : {"metropolis", "uniform", "max-degree"}, default="metropolis"
-            Which of the three.
-        active : ndarray of bool or None, default=None
-            The edges that are used, shape (E,); all by default. The others have weight 0, and do
-            not count in the degrees of "metropolis".
-
-        Returns
-        -------
-        tuple of ndarray
-            W as CSR (indptr, indices, weights), diagonal included, columns sorted.
-
-        Raises
-        ------
-        UnsupportedError
-            If the kind is "uniform" and the graph is not regular.
+        active: the edges that are used, shape (E,); all by default. The others have weight 0, and
+        do not count in the degrees of "metropolis". Result: W as CSR (indptr, indices, weights),
+        diagonal included, columns sorted.
         """
         one_of("mixing", kind, MIXINGS)
         d, n = self.degrees, self.n
@@ -375,15 +263,7 @@ class Topology:
     def spectral_gap(self, kind: Mixing = "metropolis") -> float:
         """1 - max(|lambda_2|, |lambda_n|) of the mixing matrix: how fast averaging converges.
 
-        Parameters
-        ----------
-        kind : {"metropolis", "uniform", "max-degree"}, default="metropolis"
-            The mixing weights.
-
-        Returns
-        -------
-        float
-            From near 0 (a long ring) to 1 (the complete graph).
+        Result: from near 0 (a long ring) to 1 (the complete graph).
         """
         from scipy.sparse import csr_array
 
@@ -416,31 +296,14 @@ class Topology:
         return diameter(self.distances, self.n)
 
     def distances(self, start: int) -> Ints:
-        """Number of hops from one node, by breadth-first search.
-
-        Parameters
-        ----------
-        start : int
-            Position of the node.
-
-        Returns
-        -------
-        ndarray of int
-            Shape (n,).
-        """
+        """Number of hops from one node, by breadth-first search."""
         from scipy.sparse.csgraph import dijkstra
 
         hops: Ints = dijkstra(self.adjacency(), unweighted=True, indices=start).astype(np.int64)
         return hops
 
     def hub(self) -> int | None:
-        """First position that is adjacent to all others: the coordinator of a star algorithm.
-
-        Returns
-        -------
-        int or None
-            The position, or None.
-        """
+        """First position that is adjacent to all others: the coordinator of a star algorithm."""
         found = np.flatnonzero(self.degrees == self.n - 1)
         return int(found[0]) if len(found) else None
 

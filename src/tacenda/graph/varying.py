@@ -61,17 +61,7 @@ class RandomEdges:
     def active_edges(self, topology: Topology, turn: int) -> Flags:
         """Which edges of the graph are used in a round.
 
-        Parameters
-        ----------
-        topology : Topology
-            The network.
-        turn : int
-            The round, from 1.
-
-        Returns
-        -------
-        ndarray of bool
-            Shape (E,), in the order of `Topology.edges`.
+        Result: shape (E,), in the order of `Topology.edges`.
         """
         # splitmix64: whole numbers alone, so that every machine has the same edges
         start = (_mixed(_mixed(self.seed) ^ turn)) & (2**64 - 1)
@@ -133,22 +123,7 @@ class PeriodicEdges:
     def active_edges(self, topology: Topology, turn: int) -> Flags:
         """Which edges of the graph are used in a round.
 
-        Parameters
-        ----------
-        topology : Topology
-            The network.
-        turn : int
-            The round, from 1.
-
-        Returns
-        -------
-        ndarray of bool
-            Shape (E,), in the order of `Topology.edges`.
-
-        Raises
-        ------
-        InputError
-            If a pair is no edge of the graph.
+        Result: shape (E,), in the order of `Topology.edges`.
         """
         place = (turn - 1) % len(self.period)
         number = {(int(a), int(b)): k for k, (a, b) in enumerate(topology.edges)}
@@ -224,11 +199,6 @@ def mixing_to_plain(mixing: Any) -> Any:
     mixing : str, RandomEdges or PeriodicEdges
         The mixing.
 
-    Returns
-    -------
-    str or dict
-        What `mixing_from_plain` reads back.
-
     Examples
     --------
     >>> import tacenda as tc
@@ -250,11 +220,6 @@ def mixing_from_plain(value: Any) -> Any:
     ----------
     value : str or dict
         A name, or a table with `edges` ("random" or "periodic") and its settings.
-
-    Returns
-    -------
-    str, RandomEdges or PeriodicEdges
-        The mixing.
 
     Raises
     ------

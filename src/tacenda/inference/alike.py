@@ -31,8 +31,8 @@ from tacenda.inference.result import Condition, cost_of
 from tacenda.inference.statistics import FULL, GradientMoments
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.questions.facts import Facts
 from tacenda.runtime.result import RunResult
 
 
@@ -95,10 +95,7 @@ class Heterogeneity:
     def to_plain(self) -> dict[str, Any]:
         """Give plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, conditions and the cost.
+        Result: numbers, conditions and the cost.
         """
         return {
             "statistic": self.statistic,

@@ -10,35 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from tacenda import checks
+from tacenda import checks, losses
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.inference.design import Design, forecast
 from tacenda.inference.newton import Estimate, Information, identifiable, one_step
 from tacenda.inference.result import Condition, Inference
-from tacenda.inference.statistics import FULL, NONE, SCALAR, GradientMoments
+from tacenda.inference.statistics import FULL, HIDDEN_LABELS, NONE, SCALAR, GradientMoments
 from tacenda.privacy.settings import Privacy
-from tacenda.problem import losses
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
-from tacenda.problem.moments import unpacked
 from tacenda.problem.problem import Problem
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
+from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
+from tacenda.terms.problem import DECLARED
 
 COVARIANCES = ("robust", "model")
-# Losses that are minus the logarithm of a likelihood: there the curvature is the variance
-LIKELIHOODS = ("logistic", "poisson")
 MOST_FEATURES = 1000
 PER_COEFFICIENT = 20  # least records for each coefficient
 MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
 TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth less than 90 %
 
-# One round of least squares starts from 0, far from the coefficients, and what is hidden stays
-# there: less of it may leak into a row. Both were chosen on two tables (docs/decisions/0026).
-LOWERED, MOMENT_LEAK = 0.7, 0.005
+# One round of least squares starts from 0, far from the coefficients; chosen on two tables
+# (docs/decisions/0026).
+LOWERED = 0.7
 
 INDEPENDENT = "The records are independent draws from the population that is spoken of."
 RIGHT = {
@@ -158,9 +156,9 @@ def statistic_of(facts: Facts, covariance: str, slope: float | None = None) -> G
     check_width(facts.n_features)
     if covariance == "robust":
         spread = FULL
-    elif loss.name in LIKELIHOODS:
+    elif loss.is_likelihood:
         spread = NONE
-    elif loss.name == "squared":
+    elif loss.quadratic:
         spread = SCALAR
     else:
         raise UnsupportedError(
@@ -185,16 +183,10 @@ def facts_of_run(result: RunResult, adjacency: str) -> Facts | None:
     options = about["loss_options"]
     if "digest" in options:
         return None
-    constants = Constants.declared(
-        loss=losses.by_name(about["loss"], **options),
-        regulariser="none",  # the question is about the loss
-        strength=0.0,
-        loss_scale=about["loss_scale"],
-        data_norm=about["data_norm"],
-        clip_norm=about["clip_norm"],
-        radius=about["radius"],
-        classes=about["n_outputs"],
-    )
+    declared: Any = {s.name: about[s.name] for s in DECLARED if s.name in about}
+    declared["loss"] = losses.by_name(about["loss"], **options)
+    declared |= {"regulariser": "none", "strength": 0.0}  # the question is about the loss
+    constants = Constants.declared(classes=about["n_outputs"], **declared)
     sizes = np.asarray(about["sizes"], float)
     return Facts(
         sizes,
@@ -336,12 +328,13 @@ def from_released(
         std * units["curvature"],
         asked.data_norm,
         redundant,
+        hidden_score=asked.hidden_score,
     )
     made = one_step(told)
-    quadratic = asked.loss == "squared"
+    quadratic = asked.quadratic
     kind = "robust" if asked.spread == FULL else "model"
     conditions = [
-        *_always(made, n, d),
+        *_always(made, n, d, told.hidden_score),
         *([] if quadratic else [_step(made)]),
         *([_cut(found["cut"], std * units["cut"], asked.slope)] if "cut" in found else []),
         *_assumed(kind, run),
@@ -355,11 +348,12 @@ def from_released(
         made.values,
         made.sampling,
         made.noise,
-        made.hidden if quadratic or made.higher <= TOO_FAR else np.eye(asked.n_features),
+        made.redundant if quadratic or made.higher <= TOO_FAR else np.eye(asked.n_features),
         level,
         method,
         tuple(conditions),
         run.privacy,
+        spill=made.spill,
     )
 
 
@@ -399,8 +393,10 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
         n,
         noise / math.sqrt(2) / scale,
         noise,
+        data_norm=float(about["data_norm"]),
         redundant=redundant,
         lowered=LOWERED,
+        hidden_score=HIDDEN_LABELS * bound,
     )
     d = _told(redundant, d)
     t = one_step(told).values
@@ -408,7 +404,7 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
     variance = max(residual, _residual_std(t, noise, scale)) * n / max(n - d, 1.0)
     made = one_step(dataclasses.replace(told, variance=variance * per_person(result) * curvature))
     conditions = [
-        *_always(made, n, d),
+        *_always(made, n, d, told.hidden_score),
         Condition(
             "labels",
             None,
@@ -425,11 +421,11 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
         made.values,
         made.sampling,
         made.noise,
-        made.hidden,
+        made.redundant,
         level,
         method,
         tuple(conditions),
-        leak=MOMENT_LEAK,
+        spill=made.spill,
     )
 
 
@@ -445,7 +441,7 @@ def per_person(run: RunResult) -> float:
     return float(about.get("records_per_person", 1) * about.get("members_per_person", 1))
 
 
-def _always(made: Estimate, n: float, d: int) -> list[Condition]:
+def _always(made: Estimate, n: float, d: int, score: float) -> list[Condition]:
     enough = n >= PER_COEFFICIENT * d
     records = (
         f"There are {PER_COEFFICIENT} records or more for each coefficient: {n:.0f} for {d}."
@@ -457,9 +453,12 @@ def _always(made: Estimate, n: float, d: int) -> list[Condition]:
     noise = (
         "The noise leaves the curvature visible in all directions."
         if made.directions == 0
-        else f"The noise hides the curvature in {made.directions} of {d} directions, and "
-        "coefficients that lie in them have no interval: it takes "
-        f"{times} as many records, or as large an epsilon, or fewer features."
+        else f"The noise hides the curvature in {made.directions} of {d} directions, where the "
+        f"coefficients may be anything. To see them takes {times} as many records, or as large an "
+        "epsilon, or fewer features. Intervals are wider by what hidden directions add if they "
+        f"move no record's score by more than {score:g}, and rows for which that is much have "
+        "none. Where columns nearly follow from one another it may be more: leave all but one of "
+        "them out."
     )
     return [Condition("records", enough, records), Condition("noise", made.directions == 0, noise)]
 

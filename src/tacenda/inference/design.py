@@ -7,7 +7,9 @@ budget buys, and what the run has released. The curvature at the released model 
     H = c M,   M: mean of xx', released by a whitened run, else by declared ranges filled evenly
                c: mean of the loss's second derivative over scores N(mean, variance), by M and w
 
-and a direction counts as seen where `newton.one_step` would see H there.
+and a row counts as visible where `newton` would show it with H known. A whitened run raises the
+eigenvalues of M that its own noise hides to one floor: there H is at most the floor's, and the
+epsilon that such a row needs is told as a least one.
 """
 
 from __future__ import annotations
@@ -21,18 +23,20 @@ import numpy as np
 from tacenda._types import Array, Floats
 from tacenda.algorithms.whitening import MOMENT
 from tacenda.errors import InputError
-from tacenda.inference.newton import EDGES, LEAK, identifiable
+from tacenda.inference.newton import MOST_SPILL, edge, hidden_count, identifiable
 from tacenda.inference.statistics import GradientMoments
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
-from tacenda.problem.losses import NegativeBinomial, Poisson
-from tacenda.problem.moments import unpacked
+from tacenda.questions.facts import Facts
+from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 
 INTERCEPT = "intercept"
 MOST_NAMED = 6  # rows that a sentence names
+STEPS = np.logspace(-4, 4, 1601)  # sizes of noise that are tried, over that of the question
+RESIDUAL = 0.1  # typical variance of residuals in bounds of the label, for the forecast alone
+_ALIKE = 1e-6  # relative difference of eigenvalues that were raised to one floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +76,7 @@ class Design:
     def plain(cls, names: Any) -> Design:
         """Show each coefficient by itself.
 
-        Parameters
-        ----------
-        names : sequence of str
-            Of the d coefficients.
-
-        Returns
-        -------
-        Design
-            Without redundant directions.
+        names: of the d coefficients. Result: without redundant directions.
         """
         d = len(names)
         return cls(tuple(map(str, names)), np.eye(d), np.zeros(d), np.zeros((0, d)))
@@ -100,6 +96,9 @@ class Forecast:
         Shape (k,), the epsilon at which each row would be visible; infinite where none would do.
     assumed : str
         On what the forecast stands, in a few words.
+    least : ndarray or None
+        Shape (k,), where `needed` is only a lower bound: the run released too little to say more.
+        None: nowhere.
 
     Examples
     --------
@@ -113,11 +112,25 @@ class Forecast:
     epsilon: float
     needed: Floats
     assumed: str
+    least: Array | None = None
 
     @property
     def visible(self) -> Array:
         """Which rows will probably have an interval, shape (k,)."""
-        return np.asarray(self.needed <= self.epsilon)
+        return np.asarray((self.needed <= self.epsilon) & ~self._at_least)
+
+    @property
+    def _at_least(self) -> Array:
+        return np.zeros(len(self.names), bool) if self.least is None else self.least
+
+    @property
+    def _open(self) -> Array:
+        """Which rows may have an interval, though nothing public says so."""
+        return np.asarray((self.needed <= self.epsilon) & self._at_least)
+
+    def _said(self, j: int) -> str:
+        above = "more than " if self._at_least[j] else ""
+        return f"{self.names[j]}: {above}{_epsilon(self.needed[j])}"
 
     def __str__(self) -> str:
         k, seen = len(self.names), int(self.visible.sum())
@@ -128,7 +141,7 @@ class Forecast:
             )
         order = np.argsort(self.needed, kind="stable")
         hidden = [j for j in order if not self.visible[j]]
-        named = [f"{self.names[j]}: {_epsilon(self.needed[j])}" for j in hidden[:MOST_NAMED]]
+        named = [self._said(j) for j in hidden[:MOST_NAMED]]
         more = len(hidden) - len(named)
         rest = f", and {more} more" if more else ""
         return (
@@ -137,21 +150,16 @@ class Forecast:
         )
 
     def require_any(self) -> None:
-        """Refuse a question that would show nothing.
-
-        Raises
-        ------
-        InputError
-            If no row will be visible; the message says what would help.
-        """
-        if self.visible.any():
+        """Refuse a question that would show nothing."""
+        if self.visible.any() or self._open.any():
             return
-        least = float(self.needed.min(initial=math.inf))
+        first = int(np.argmin(self.needed))
+        least, above = float(self.needed[first]), self._at_least[first]
         remedy = (
             "more records or fewer features"
             if not math.isfinite(least)
-            else f"an epsilon of about {_epsilon(least)} for the first row, or more records, or "
-            "fewer features"
+            else f"an epsilon of {'more than' if above else 'about'} {_epsilon(least)} for the "
+            "first row, or more records, or fewer features"
         )
         raise InputError(
             f"privacy of epsilon {self.epsilon:g} would probably show no interval for any of the "
@@ -162,10 +170,8 @@ class Forecast:
     def to_plain(self) -> dict[str, Any]:
         """Give plain values for files.
 
-        Returns
-        -------
-        dict
-            By row: whether it will be visible, and the epsilon that it needs.
+        Result: by row: whether it will be visible, the epsilon that it needs, and whether that is
+        only a lower bound.
         """
         return {
             "epsilon": self.epsilon,
@@ -175,8 +181,11 @@ class Forecast:
                     "feature": name,
                     "visible": bool(seen),
                     "needed_epsilon": float(needed) if math.isfinite(needed) else None,
+                    "needs_more": bool(more),
                 }
-                for name, seen, needed in zip(self.names, self.visible, self.needed, strict=True)
+                for name, seen, needed, more in zip(
+                    self.names, self.visible, self.needed, self._at_least, strict=True
+                )
             ],
         }
 
@@ -216,7 +225,7 @@ def forecast(
     --------
     >>> import tacenda as tc
     >>> from tacenda.inference import GradientMoments, forecast
-    >>> from tacenda.problem.facts import Facts
+    >>> from tacenda.questions.facts import Facts
     >>> data = tc.data.make_classification(400, 3, seed=0)
     >>> problem = tc.Problem([(data.X, data.y)], classes=(0, 1))
     >>> run = tc.simulate(problem, tc.graph.complete(1), "treegd", 5)
@@ -230,23 +239,53 @@ def forecast(
     design = Design.plain([f"x{j}" for j in range(asked.n_features)]) if design is None else design
     mu = gaussian_mu(epsilon, privacy.delta)
     std = _noise(facts, privacy, asked) / mu / float(facts.sizes.sum()) * asked.units["curvature"]
-    curvature, assumed = _curvature(asked, facts, result, design)
+    curvature, floor, assumed = _curvature(asked, facts, result, design)
     q, _ = identifiable(design.redundant, asked.n_features)
     e, vectors = np.linalg.eigh(q.T @ curvature @ q)
-    edge = EDGES * math.sqrt(2.0 * q.shape[1]) * std
     rows = [j for j, name in enumerate(design.names) if name != INTERCEPT]
-    matrix = design.matrix[rows]
-    # Ascending: a row is seen once the noise leaves all but LEAK of it visible
-    along = (matrix @ (q @ vectors)) ** 2
-    allowed = LEAK**2 * (matrix**2).sum(axis=1, keepdims=True)
-    first = np.argmax(np.cumsum(along, axis=1) > allowed * (1 + 1e-12) + 1e-300, axis=1)
-    never_hidden = along.sum(axis=1) <= allowed[:, 0]
-    least = np.where(never_hidden, math.inf, np.maximum(e[first], 0.0))
+    along = (design.matrix[rows] @ (q @ vectors)) ** 2
+    best = _most_noise(_shown(asked, facts, e, along, std))
     with np.errstate(divide="ignore"):
-        times = np.where(least > 0, edge / least, math.inf)
-    steps, place = np.unique(times, return_inverse=True)
+        steps, place = np.unique(1 / best, return_inverse=True)
     needed = np.array([_needed(mu * t, privacy.delta) for t in steps])[place]
-    return Forecast(tuple(design.names[j] for j in rows), epsilon, needed, assumed)
+    # A row that is shown with all raised directions hidden does not depend on what they are
+    below = int(np.sum(e <= floor * (1 + 1e-3)))
+    raised = np.array([below > _hidden(e, t * std) for t in best])
+    names = tuple(design.names[j] for j in rows)
+    return Forecast(names, epsilon, needed, assumed, raised if raised.any() else None)
+
+
+def _hidden(e: Floats, std: float) -> int:
+    return hidden_count(e, edge(np.arange(1, len(e) + 1)) * std)
+
+
+def _most_noise(shown: Array) -> Floats:
+    """(k,) the most noise that shows a row, over that of the question, from (steps, k): as much
+    more as leaves it visible, or else as little less as does; 0 where none would."""
+    now = len(STEPS) // 2
+    more = np.logical_and.accumulate(shown[now:]).sum(axis=0)
+    less = STEPS[:now, None] * shown[:now]
+    return np.where(more > 0, STEPS[now + more - 1], less.max(axis=0))
+
+
+def _shown(asked: GradientMoments, facts: Facts, e: Floats, along: Floats, std: float) -> Array:
+    """(steps, k) whether rows, with squared components `along` (k, d) in the directions of the
+    eigenvalues e, are visible with STEPS times the noise `std`: by the rule of `newton`."""
+    n, missed = float(facts.sizes.sum()), asked.hidden_score / asked.data_norm
+    ratio = asked.units["gradient"] / asked.units["curvature"]
+    residual = 1.0 if facts.constants.loss.is_likelihood else RESIDUAL
+    found = np.zeros((len(STEPS), len(along)), bool)
+    for i, noise in enumerate(STEPS * std):
+        h = _hidden(e, noise)
+        if h == 0:
+            found[i] = True
+        elif h < len(e):
+            squared = (along[:, h:] / e[h:] ** 2).sum(axis=1)
+            error = squared * (ratio * noise) ** 2
+            error = error + residual * (along[:, h:] / e[h:]).sum(axis=1) / n
+            spill = missed**2 * (along[:, :h].sum(axis=1) + 0.5 * noise**2 * squared)
+            found[i] = spill <= MOST_SPILL**2 * error
+    return found
 
 
 def _needed(mu: float, delta: float) -> float:
@@ -265,17 +304,23 @@ def _noise(facts: Facts, privacy: Privacy, asked: GradientMoments) -> float:
 
 def _curvature(
     asked: GradientMoments, facts: Facts, result: RunResult, design: Design
-) -> tuple[Floats, str]:
-    d = asked.n_features
+) -> tuple[Floats, float, str]:
+    """(d, d) the curvature, the floor to which its small eigenvalues were raised (0: none), and on
+    what it stands."""
+    d, floor = asked.n_features, 0.0
     if MOMENT in result.released:
         moment = unpacked(np.asarray(result.released[MOMENT], float))
         assumed = "by the second moment that the run released"
+        e = np.linalg.eigvalsh(moment)
+        if np.sum(e <= e[0] * (1 + _ALIKE)) > 1:
+            floor = float(e[0])
     elif design.moment is not None:
         moment, assumed = design.moment, "if values fill their declared ranges evenly"
     else:
         moment = np.eye(d) * (asked.data_norm**2 / d)
         assumed = "if features vary as much as their norm allows, in all directions alike"
-    return _mean_second(asked, facts, result, design, moment) * moment, assumed
+    bend = _mean_second(asked, facts, result, design, moment)
+    return bend * moment, bend * floor, assumed
 
 
 def _mean_second(
@@ -284,9 +329,9 @@ def _mean_second(
     """Return the mean of the loss's second derivative at the released model, for scores of normal
     shape; for losses whose derivative depends on the label, a typical one."""
     loss = facts.constants.loss
-    if loss.kind == "regression" and not isinstance(loss, Poisson):
-        if isinstance(loss, NegativeBinomial):
-            return float(loss.typical_curvature)
+    if loss.kind == "regression" and not loss.is_likelihood:
+        if loss.predicts == "log-rate":
+            return loss.typical.curvature
         return float(min(loss.curvature, 1.0))
     w = np.asarray(result.model, float).reshape(-1)
     mean = 0.0 if design.constant is None else float(w @ moment @ design.constant)

@@ -17,8 +17,17 @@ E u has the covariance (std^2/2)(|u|^2 I + u u') for noise of standard deviation
 and std/sqrt(2) beside it, and E (H + E)^-1 E has the mean (std^2/2)(tr(H^-1) I + H^-1) to second
 order: that bias of t is taken off.
 
-Directions in which the noise hides the curvature (eigenvalues below EDGES times the noise's edge
-sqrt(2 d) std) are left at w; a coefficient that lies in them by more than LEAK has no interval.
+If H were 0 in j directions, the j-th smallest eigenvalue of H + E would be at most the largest of
+E in these directions (Cauchy's interlacing), which `edge(j)` std bounds at 99 %. The directions up
+to the last eigenvalue that does not exceed its edge are hidden: nothing shows that the records vary
+there. They are left at w, as far from s as anybody can tell. With U the hidden directions, V and L
+the seen ones and their eigenvalues, and u = U'(w - s), a combination r of coefficients is off by
+
+    r'U u   and   r'V L^-1 V'EU u, of standard deviation (std/sqrt(2)) |r'V L^-1| |u|.
+
+No release bounds |u|: where columns nearly follow from one another it can be any number. It is
+*assumed* that u moves no allowed record's score by more than `hidden_score`. Intervals grow by the
+length of the two terms (`spill`), and a row that would grow by more than MOST_SPILL has none.
 
 Redundant directions v, of which the declarations say that x.v = 0 for every record (the indicators
 of a category add up to the constant), are public. All of the above is done in what is left: with Q
@@ -34,9 +43,10 @@ import numpy as np
 
 from tacenda._types import Array, Floats
 
-EDGES = 0.5  # least eigenvalue that counts as seen, in units of the noise's edge
 LEAST = 1e-10  # of the largest eigenvalue, where there is no noise
-LEAK = 0.05  # largest length of a coefficient's unit vector in the hidden directions
+MOST_SPILL = 1.5  # standard errors by which hidden directions may widen an interval to each side
+ROUNDING = 1e-6  # share of a row that may be in redundant directions
+TRACY_WIDOM = 2.0234  # 99 % quantile of the largest eigenvalue's law, real symmetric noise
 LOWEST = 0.25  # of an eigenvalue that is lowered
 HIGHER = math.sqrt(3.0) / 2  # of the remainder of a Newton step, for scores of normal shape
 
@@ -71,6 +81,9 @@ class Information:
         By how many times `curvature_std` eigenvalues are lowered in the covariance. Where the point
         is far from the coefficients, noise that makes an eigenvalue too large shortens both the
         step and its error.
+    hidden_score : float
+        An assumption: what the point misses in hidden directions moves the score of no record
+        that `data_norm` allows by more.
 
     Examples
     --------
@@ -91,6 +104,7 @@ class Information:
     data_norm: float = 1.0
     redundant: Floats | None = None
     lowered: float = 0.0
+    hidden_score: float = 50.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +119,11 @@ class Estimate:
         Shape (d, d), their covariance by the choice of records.
     noise : ndarray
         Shape (d, d), their covariance by the privacy noise.
-    hidden : ndarray
-        Shape (d, h), orthonormal directions about which nothing is known: those that the noise
-        hides, and redundant ones.
+    redundant : ndarray
+        Shape (d, r), orthonormal directions in which no record varies, by declaration.
+    spill : ndarray
+        Shape (d, m): a combination r of coefficients may be off by |r'spill| more, because of the
+        directions that the noise hides.
     directions : int
         In how many directions the noise hides the curvature, the redundant ones not counted.
     short : float
@@ -128,7 +144,8 @@ class Estimate:
     values: Floats
     sampling: Floats
     noise: Floats
-    hidden: Floats
+    redundant: Floats
+    spill: Floats
     directions: int
     short: float
     higher: float
@@ -136,29 +153,29 @@ class Estimate:
     @property
     def seen(self) -> Array:
         """Which coefficients the noise leaves visible, shape (d,)."""
-        return visible(self.hidden)
+        error = np.sqrt(np.maximum(np.diag(self.sampling + self.noise), 0.0))
+        return visible(np.eye(len(error)), error, self.redundant, self.spill)
 
 
-def visible(hidden: Floats, rows: Floats | None = None, leak: float = LEAK) -> Array:
-    """Return which linear combinations of coefficients can be told.
+def visible(rows: Floats, error: Floats, redundant: Floats, spill: Floats) -> Array:
+    """Return which combinations (k, d) of coefficients, with their standard errors, can be told."""
+    empty = np.linalg.norm(rows @ redundant, axis=1) <= ROUNDING * np.linalg.norm(rows, axis=1)
+    return np.asarray(empty & (np.linalg.norm(rows @ spill, axis=1) <= MOST_SPILL * error))
 
-    Parameters
-    ----------
-    hidden : ndarray
-        Shape (d, h), orthonormal directions about which nothing is known.
-    rows : ndarray or None, default=None
-        Shape (k, d), the combinations; None: each coefficient by itself.
-    leak : float, default=LEAK
-        Largest share of a combination's length that may be hidden.
 
-    Returns
-    -------
-    ndarray
-        Shape (k,), True where no more of the combination's length is hidden.
-    """
-    rows = np.eye(len(hidden)) if rows is None else rows
-    lengths = np.linalg.norm(rows, axis=1)
-    return np.asarray(np.linalg.norm(rows @ hidden, axis=1) <= leak * lengths)
+def edge(j: Array) -> Floats:
+    """Return the 99 % quantile of the largest eigenvalue of noise in j directions, for standard
+    deviation 1 on the diagonal and 1/sqrt(2) beside it: the law of Tracy and Widom (1996), with
+    2j - 1 for 2j, which a test finds right from j = 1 on."""
+    j = np.asarray(j, float)
+    return np.asarray(np.sqrt(2.0 * j - 1.0) + TRACY_WIDOM * j ** (-1 / 6) / math.sqrt(2.0))
+
+
+def hidden_count(eigenvalues: Floats, needed: Floats) -> int:
+    """Return how many of the ascending eigenvalues are hidden: all up to the last that does not
+    exceed what it needs."""
+    below = np.flatnonzero(eigenvalues <= needed)
+    return int(below[-1]) + 1 if len(below) else 0
 
 
 def identifiable(redundant: Floats | None, d: int) -> tuple[Floats, Floats]:
@@ -199,33 +216,31 @@ def one_step(found: Information) -> Estimate:
     if found.redundant is not None:
         return _in_the_rest(found, *identifiable(found.redundant, d))
     e, vectors = np.linalg.eigh((found.curvature + found.curvature.T) / 2)
-    edge = math.sqrt(2.0 * d) * std
-    needed = max(EDGES * edge, LEAST * float(np.max(e, initial=0.0)), np.finfo(float).tiny)
-    seen = e > needed
-    v = vectors[:, seen]
-    back = (v / e[seen]) @ v.T
+    least = max(LEAST * float(np.max(e, initial=0.0)), np.finfo(float).tiny)
+    needed = np.maximum(edge(np.arange(1, d + 1)) * std, least)
+    h = hidden_count(e, needed)
+    v, seen = vectors[:, h:], e[h:]
+    back = (v / seen) @ v.T
+    spill = np.zeros((d, 0))
+    if h:
+        missed = found.hidden_score / found.data_norm
+        spill = missed * np.hstack([vectors[:, :h], std / math.sqrt(2.0) * back])
     away = back @ found.gradient  # w - t
     # Twice: the size of the bias follows from what is left after it
     twice = 0.5 * std**2 * (np.trace(back) * back + back @ back)
     away = away - twice @ away
     moved = away
     if found.lowered:
-        back = (v / np.maximum(e[seen] - found.lowered * std, LOWEST * e[seen])) @ v.T
+        back = (v / np.maximum(seen - found.lowered * std, LOWEST * seen)) @ v.T
         moved = back @ found.gradient
     plain = found.gradient_std**2 + 0.5 * std**2 * (moved @ moved)
     noise = back @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(moved, moved)) @ back
     sampling = back @ positive(found.variance) @ back / n
-    least = float(e.min(initial=math.inf))
-    short = 1.0 if seen.all() else (EDGES * edge / least if least > 0 else math.inf)
-    return Estimate(
-        w - away,
-        sampling,
-        noise,
-        vectors[:, ~seen],
-        int(np.sum(~seen)),
-        short,
-        _higher(found, away, noise, n),
-    )
+    short = 1.0
+    if h:
+        short = float(np.max(needed[:h] / e[:h])) if e[0] > 0 else math.inf
+    higher = _higher(found, away, noise, n)
+    return Estimate(w - away, sampling, noise, np.zeros((d, 0)), spill, h, short, higher)
 
 
 def _in_the_rest(found: Information, q: Floats, redundant: Floats) -> Estimate:
@@ -246,7 +261,8 @@ def _in_the_rest(found: Information, q: Floats, redundant: Floats) -> Estimate:
         values=w + q @ (made.values - q.T @ w),
         sampling=q @ made.sampling @ q.T,
         noise=q @ made.noise @ q.T,
-        hidden=np.hstack([redundant, q @ made.hidden]),
+        redundant=redundant,
+        spill=q @ made.spill,
     )
 
 

@@ -16,10 +16,10 @@ from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.errors import StateError, UnsupportedError
 from tacenda.formats.files import write_json
-from tacenda.inference.newton import LEAK, visible
+from tacenda.inference.newton import visible
 from tacenda.privacy.statement import Statement
 
-FORMAT = "tacenda-inference-2"
+FORMAT = "tacenda-inference-3"
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Inference:
         Shape (d, d), their covariance by the choice of records.
     noise : ndarray
         Shape (d, d), their covariance by the privacy noise.
-    hidden : ndarray
-        Shape (p, h), orthonormal directions of the model's p coefficients about which nothing is
-        known, since the noise hides them or no record varies there.
+    redundant : ndarray
+        Shape (p, r), orthonormal directions of the model's p coefficients in which nothing can be
+        told: no record varies there, by declaration, or the step was too long.
     level : float
         The level of the intervals, such as 0.95.
     method : str
@@ -77,8 +77,9 @@ class Inference:
     rows : ndarray or None
         Shape (d, p), where `mapped` was used: each estimate as a combination of the model's
         coefficients.
-    leak : float
-        Largest share of an estimate's combination that may lie in hidden directions.
+    spill : ndarray or None
+        Shape (p, m), where the noise hides directions: intervals are wider by |r'spill| to each
+        side, with r the row of `rows`.
 
     Examples
     --------
@@ -93,52 +94,52 @@ class Inference:
     estimate: Floats
     sampling: Floats
     noise: Floats
-    hidden: Floats
+    redundant: Floats
     level: float
     method: str
     conditions: tuple[Condition, ...] = ()
     privacy: Statement | None = None
     rows: Floats | None = None
-    leak: float = LEAK
+    spill: Floats | None = None
 
     @property
     def shown(self) -> Array:
         """Which estimates can be told, shape (d,); the others have no interval."""
-        return visible(self.hidden, self.rows, self.leak)
+        return visible(self._rows, _root(self.sampling + self.noise), self.redundant, self._spill)
+
+    @property
+    def _rows(self) -> Floats:
+        return np.eye(len(self.redundant)) if self.rows is None else self.rows
+
+    @property
+    def _spill(self) -> Floats:
+        return np.zeros((len(self.redundant), 0)) if self.spill is None else self.spill
+
+    @property
+    def hidden_part(self) -> Floats:
+        """By how much intervals are wider, to each side, for what the noise hides, shape (d,)."""
+        return np.asarray(np.linalg.norm(self._rows @ self._spill, axis=1))
 
     @property
     def standard_error(self) -> Floats:
         """By records and noise together, shape (d,); NaN where it is not known."""
-        return self._root(self.sampling + self.noise)
+        return np.where(self.shown, _root(self.sampling + self.noise), math.nan)
 
     @property
     def noise_error(self) -> Floats:
         """By the privacy noise alone, shape (d,); NaN where it is not known."""
-        return self._root(self.noise)
-
-    def _root(self, covariance: Floats) -> Floats:
-        found = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return np.where(self.shown, found, math.nan)
+        return np.where(self.shown, _root(self.noise), math.nan)
 
     def interval(self, level: float | None = None) -> tuple[Floats, Floats]:
         """Give the intervals of the coefficients.
 
-        Parameters
-        ----------
-        level : float or None, default=None
-            Another level than `level`.
-
-        Returns
-        -------
-        low : ndarray
-            Lower ends, shape (d,); NaN where there is no interval.
-        high : ndarray
-            Upper ends.
+        level: another level than `level`. Result: lower ends, shape (d,); NaN where there is no
+        interval.
         """
         from scipy.stats import norm
 
         level = self.level if level is None else checks.between("level", level, 0.0, 1.0)
-        reach = float(norm.ppf(0.5 + level / 2)) * self.standard_error
+        reach = float(norm.ppf(0.5 + level / 2)) * self.standard_error + self.hidden_part
         return self.estimate - reach, self.estimate + reach
 
     @property
@@ -149,15 +150,7 @@ class Inference:
     def p_values(self) -> Floats:
         """Give two-sided p-values of "this coefficient is 0", by the normal distribution.
 
-        Returns
-        -------
-        ndarray
-            Shape (d,); NaN where a coefficient has no interval.
-
-        Raises
-        ------
-        UnsupportedError
-            If a condition does not hold.
+        Result: shape (d,); NaN where a coefficient has no interval.
         """
         from scipy.stats import norm
 
@@ -173,17 +166,8 @@ class Inference:
     def mapped(self, matrix: Floats, offset: Floats) -> Inference:
         """Give the same for quantities that are linear in the coefficients.
 
-        Parameters
-        ----------
-        matrix : ndarray
-            Shape (k, d).
-        offset : ndarray
-            Shape (k,).
-
-        Returns
-        -------
-        Inference
-            Of matrix times the coefficients plus offset.
+        matrix: shape (k, d). offset: shape (k,). Result: of matrix times the coefficients plus
+        offset.
         """
         m = np.asarray(matrix, float)
         return replace(
@@ -195,20 +179,14 @@ class Inference:
         )
 
     def to_plain(self) -> dict[str, Any]:
-        """Give plain values for files.
-
-        Returns
-        -------
-        dict
-            What `from_plain` reads back.
-        """
+        """Give plain values for files."""
         return {
             "format": FORMAT,
             "estimate": self.estimate.tolist(),
             "sampling": self.sampling.tolist(),
             "noise": self.noise.tolist(),
-            "hidden": self.hidden.tolist(),
-            "leak": self.leak,
+            "redundant": self.redundant.tolist(),
+            "spill": None if self.spill is None else self.spill.tolist(),
             "rows": None if self.rows is None else self.rows.tolist(),
             "level": self.level,
             "method": self.method,
@@ -218,23 +196,7 @@ class Inference:
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Inference:
-        """Read back what `to_plain` gave.
-
-        Parameters
-        ----------
-        plain : dict
-            The plain values.
-
-        Returns
-        -------
-        Inference
-            The same.
-
-        Raises
-        ------
-        StateError
-            If they are of another kind.
-        """
+        """Read back what `to_plain` gave."""
         if plain.get("format") != FORMAT:
             raise StateError(
                 f"Intervals of coefficients have the format {FORMAT!r}, not "
@@ -244,54 +206,32 @@ class Inference:
             np.asarray(plain["estimate"], float),
             np.asarray(plain["sampling"], float),
             np.asarray(plain["noise"], float),
-            np.asarray(plain["hidden"], float),
+            np.asarray(plain["redundant"], float),
             float(plain["level"]),
             plain["method"],
             tuple(Condition(*c) for c in plain["conditions"]),
             None if plain["privacy"] is None else Statement.from_plain(plain["privacy"]),
             None if plain["rows"] is None else np.asarray(plain["rows"], float),
-            float(plain["leak"]),
+            None if plain["spill"] is None else np.asarray(plain["spill"], float),
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write them to a file of JSON.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
-        """
+        """Write them to a file of JSON."""
         return write_json(path, self.to_plain())
 
     @classmethod
     def load(cls, path: str | Path) -> Inference:
-        """Read back what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        Inference
-            The same.
-
-        Raises
-        ------
-        StateError
-            If it cannot be read.
-        """
+        """Read back what `save` wrote."""
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as why:
             raise StateError(f"{path} holds no intervals that can be read: {why}.") from None
         return cls.from_plain(plain if isinstance(plain, dict) else {})
+
+
+def _root(covariance: Floats) -> Floats:
+    """Standard errors (d,) from a covariance."""
+    return np.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
 
 
 def cost_of(privacy: Statement) -> str:
@@ -311,11 +251,6 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
     ----------
     p_values : sequence of float
         Of all tests that were made; NaN where there was none.
-
-    Returns
-    -------
-    ndarray
-        The corrected ones, in the same order.
 
     Examples
     --------

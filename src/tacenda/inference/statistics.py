@@ -19,15 +19,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacenda import checks
+from tacenda import checks, losses
 from tacenda._types import Array, Floats
 from tacenda.errors import UnsupportedError
-from tacenda.problem import losses
-from tacenda.problem.moments import packed, packed_length, unpacked
-from tacenda.problem.statistics import Records, Statistic, register
+from tacenda.questions.moments import packed, packed_length, unpacked
+from tacenda.questions.statistics import ALONE, PAIRS, ROW, Factored, Records, Statistic, register
 
 CURVATURE, GRADIENT, VARIANCE, CUT = 0.45, 0.35, 0.19, 0.01
 FULL, SCALAR, NONE = "full", "scalar", "none"
+
+# What hidden directions are assumed to move a score by at most
+HIDDEN_SCORE = 50.0  # in log odds or logarithms of rates
+HIDDEN_LABELS = 10.0  # in bounds of the label, where a score is in its unit: five whole ranges
 
 
 @register
@@ -80,6 +83,17 @@ class GradientMoments(Statistic):
                 f"GradientMoments.loss must be a smooth loss of one score whose curvature is "
                 f"bounded, not {self.loss!r}; use logistic, squared or huber."
             )
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the loss has the same curvature everywhere."""
+        return bool(self._loss.quadratic)
+
+    @property
+    def hidden_score(self) -> float:
+        """What directions that noise hides are assumed to move a score by at most."""
+        in_label_units = self._loss.predicts in ("value", "quantile")
+        return HIDDEN_LABELS * max(self.slope, 1.0) if in_label_units else HIDDEN_SCORE
 
     @property
     def _loss(self) -> Any:
@@ -150,45 +164,46 @@ class GradientMoments(Statistic):
             )
 
     def vectors(self, records: Records, model: Floats) -> Array:
-        loss, x = self._loss, records.dense
+        x, kinds, factors, units = self.factored(records, model)
+        pairs = packed(x[:, :, None] * x[:, None, :]) if PAIRS in kinds else None
+        with_features = {PAIRS: pairs, ROW: x, ALONE: 1.0}
+        return np.hstack(
+            [
+                factor[:, None] * with_features[kind] / unit
+                for kind, factor, unit in zip(kinds.tolist(), factors, units, strict=True)
+            ]
+        )
+
+    def factored(self, records: Records, model: Floats) -> Factored:
+        loss = self._loss
         s = records.scores(model)[:, 0]
         slopes = np.asarray(loss.derivative(s, records.labels))
         cut = np.clip(slopes, -self.slope, self.slope)
-        blocks = {}
-        pairs = packed(x[:, :, None] * x[:, None, :]) if self._needs_pairs else None
+        spread = ALONE if self.spread == SCALAR else PAIRS
+        kinds = {"curvature": PAIRS, "gradient": ROW, "spread": spread, "cut": ALONE}
+        factors = {
+            "gradient": cut,
+            "spread": cut**2,
+            "cut": (np.abs(slopes) > self.slope).astype(float),
+        }
         if "curvature" in self.shares:
             bent = np.asarray(loss.second(s, records.labels))
             # Where l' is cut it does not bend
             bent = np.where(np.abs(slopes) > self.slope, 0.0, bent) if self.cuts else bent
-            blocks["curvature"] = bent[:, None] * pairs
-        blocks["gradient"] = cut[:, None] * x
-        if self.spread == FULL:
-            blocks["spread"] = (cut**2)[:, None] * pairs
-        elif self.spread == SCALAR:
-            blocks["spread"] = (cut**2)[:, None]
-        if "cut" in self.shares:
-            blocks["cut"] = (np.abs(slopes) > self.slope)[:, None].astype(float)
-        units = self.units
-        return np.hstack([blocks[name] / unit for name, unit in units.items()])
-
-    @property
-    def _needs_pairs(self) -> bool:
-        return self.curvature or self.spread == FULL
+            factors["curvature"] = bent
+        names = list(self.shares)
+        return Factored(
+            records.dense,
+            np.array([kinds[name] for name in names], np.int64),
+            np.array([factors[name] for name in names], float),
+            np.array([self.units[name] for name in names]),
+        )
 
     def means(self, total: Floats, count: float) -> dict[str, Floats]:
         """Take a released sum apart.
 
-        Parameters
-        ----------
-        total : ndarray
-            Shape (length,), or (n, length) for several nodes.
-        count : float
-            By how many records it is divided.
-
-        Returns
-        -------
-        dict
-            The mean of each block in its own units; symmetric matrices unpacked.
+        total: shape (length,), or (n, length) for several nodes. count: by how many records it is
+        divided. Result: the mean of each block in its own units; symmetric matrices unpacked.
         """
         found, at = {}, 0
         for name, length in self.lengths.items():

@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.whitening import MOST_FEATURES
 from tacenda.planning.forecast import Landscape
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.words import counted
 
 # From here on a model is hardly better than a guess: the length of the noise in the average
@@ -66,15 +67,16 @@ def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
 
 
 def class_records(facts: Facts, privacy: Privacy) -> float | None:
-    """About how many records of all nodes a class needs at this budget; None for a regression, and
-    where nothing is known of the noise.
+    """About how many records of all nodes a class needs at this budget; None for a regression,
+    where nothing is known of the noise, and for more features than are whitened: most of those are
+    rare, and a class is told by the frequent ones.
 
     A class of n_c records among n bends a whitened loss by n_c/(2n) of its rows' mean square, in
     each of p directions, and has as much signal. Noise of standard deviation s G in the mean
     gradient then costs p^2 (s n/n_c)^2 of it, of which one half is allowed.
     """
     average, k = _average_noise(facts, privacy), facts.constants
-    if average is None or k.loss.kind == "regression":
+    if average is None or k.loss.kind == "regression" or facts.n_features > MOST_FEATURES:
         return None
     noise = average / (k.gradient_bound * k.loss_scale)
     return CLASS * facts.n_features * noise * float(facts.sizes.sum())

@@ -24,14 +24,15 @@ import numpy as np
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.spectrum import FLATTER, decide, descend, flat_share
 from tacenda.algorithms.treegd import TreeGD
-from tacenda.algorithms.whitening import MOST_FEATURES, Whitened, Whitening
+from tacenda.algorithms.whitened import Whitened
+from tacenda.algorithms.whitening import MOST_FEATURES, Whitening
 from tacenda.graph.cuts import least_components
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.forecast import DECAY, Landscape
 from tacenda.planning.outcome import Forecast
 from tacenda.privacy.adjacency import records_changed
-from tacenda.problem.constants import Constants
-from tacenda.problem.custom_regulariser import CustomRegulariser
+from tacenda.questions.constants import Constants
+from tacenda.regularisers.custom import CustomRegulariser
 from tacenda.terms.method import Method
 
 ROUNDS = (20, 40, 80, 160)

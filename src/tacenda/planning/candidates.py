@@ -14,11 +14,11 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.dual_averaging import DDA, DPDDA
 from tacenda.algorithms.gossip import GossipGD
 from tacenda.graph.topology import Topology
-from tacenda.planning.forecast import Landscape, typical
+from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing, least_leverage, least_ratio, shared_noise
 from tacenda.planning.outcome import Forecast
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 from tacenda.terms.closing import Finish, closing_for
 from tacenda.terms.method import Method
 
@@ -57,7 +57,7 @@ class Case:
         """L of the loss part; the regulariser is taken exactly. A loss with a kink counts as bent
         over its typical scores."""
         k: Constants = self.facts.constants
-        curvature = min(k.loss.curvature, 2 * typical(k.loss).curvature)
+        curvature = min(k.loss.curvature, 2 * k.loss.typical.curvature)
         return k.loss_scale * curvature * k.data_norm**2
 
     def rounds(self, tau: float, for_consensus: float) -> tuple[int, int]:

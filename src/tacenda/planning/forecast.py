@@ -22,71 +22,11 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Floats
-from tacenda.algorithms.spectrum import COUNT_SIGNAL
-from tacenda.problem.constants import Constants
-from tacenda.problem.losses import Loss, NegativeBinomial, Poisson
+from tacenda.questions.constants import Constants
 
 # of eigenvalues and signal: between independent features (0) and strongly correlated ones (1)
 DECAY = 0.5
 MANY = 4096  # directions beyond these are lumped together
-
-
-@dataclass(frozen=True)
-class TypicalData:
-    """What is assumed of the data: `curvature` of the loss at typical scores, `signal` the rms size
-    of the scores to learn."""
-
-    curvature: float
-    signal: float
-
-
-# A score of these is in a unit of its own, not in that of the residual at which a slope bites: the
-# logarithm of a rate, or a quantile whose kink is smoothed a little
-OWN_UNIT = ("poisson", "negative-binomial", "smoothed-quantile")
-
-
-# By loss: logistic at scores around 1.5 has p (1 - p) about 0.15, and several classes have sum p (1
-# - p) about 0.5; a hinge bends once, over scores of about 2; the targets of a regression are
-# measured in units of the residual at which slope or clipping bites; a quantile's slope rises by 1
-# over residuals of about 2. Counts: `losses.Poisson.typical_curvature`.
-TYPICAL = {
-    "logistic": TypicalData(0.15, 1.5),
-    "multinomial": TypicalData(0.5, 1.5),
-    "multiclass-hinge": TypicalData(0.5, 1.5),
-    "hinge": TypicalData(0.3, 1.0),
-    "smoothed-hinge": TypicalData(0.3, 1.0),
-    "squared": TypicalData(1.0, 0.5),
-    "huber": TypicalData(1.0, 0.5),
-    "absolute-deviation": TypicalData(0.5, 0.5),
-    "quantile": TypicalData(0.5, 0.5),
-    "smoothed-quantile": TypicalData(0.5, 0.5),
-}
-
-
-def typical(loss: Loss) -> TypicalData:
-    """What is assumed of the data under a loss; for a loss of somebody's own the mean curvature at
-    scores, or residuals, of the typical size.
-
-    By Stein's lemma E[loss''(s z)] = E[z loss'(s z)]/s for a standard normal z, kinks included.
-    """
-    known = TYPICAL.get(loss.name)
-    if known is not None:
-        return known
-    if isinstance(loss, Poisson | NegativeBinomial):
-        return TypicalData(loss.typical_curvature, COUNT_SIGNAL**0.5)
-    signal = 0.5 if loss.kind == "regression" else 1.5
-    spread = signal * (_unit(loss) if loss.kind == "regression" else 1.0)
-    z, step = np.linspace(-8.0, 8.0, 4001, retstep=True)
-    slopes = loss.derivative(spread * z, np.full(len(z), 1.0 if loss.kind == "binary" else 0.0))
-    mean = float(np.sum(z * slopes * np.exp(-0.5 * z * z)) * step / math.sqrt(2 * math.pi))
-    return TypicalData(mean / spread, signal)
-
-
-def _unit(loss: Loss) -> float:
-    """The residual at which the slope of a loss reaches its bound; 1 where it has kinks, or no
-    bound."""
-    unit = 1.0 if loss.name in OWN_UNIT else loss.slope / loss.curvature
-    return unit if 0.0 < unit < math.inf else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +42,7 @@ class Landscape:
     @classmethod
     def assumed(cls, constants: Constants, dim: int) -> Landscape:
         """The landscape for a model of length dim, from the loss, data_norm and c."""
-        shape = typical(constants.loss)
+        shape = constants.loss.typical
         k = np.arange(1, min(dim, MANY) + 1, dtype=float)
         copies = np.ones(len(k))
         copies[-1] += dim - len(k)
@@ -158,5 +98,5 @@ def signal_scale(constants: Constants) -> float:
     if constants.loss.kind != "regression":
         return 1.0
     if math.isfinite(constants.loss.slope) and math.isfinite(constants.loss.curvature):
-        return _unit(constants.loss)
+        return constants.loss.unit
     return 1.0 if constants.clip_norm is None else constants.clip_norm / constants.data_norm

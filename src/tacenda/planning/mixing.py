@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 
 DENSE_LIMIT = 600  # up to here all eigenvalues are computed
@@ -132,8 +133,6 @@ def shared_noise(topology: Topology, coalition: int) -> tuple[float, Floats] | N
     The smallest ratio whose leverage is near 1/(n - q), since larger edge noise takes more mixing
     to die out.
     """
-    from tacenda.graph.coalition import leverage
-
     n = topology.n
     if n <= coalition + 1:
         return None

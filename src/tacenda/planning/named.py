@@ -20,22 +20,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
-from tacenda.algorithms.whitening import Whitened, prepared
+from tacenda.algorithms.whitened import Whitened, prepared
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import WORTH, masked_noise
 from tacenda.planning.candidates import FEWEST_ROUNDS, STEP, Case, independent, shared
 from tacenda.planning.outcome import Plan
 from tacenda.planning.planner import case_of, plan_facts
+from tacenda.planning.predict import predict
+from tacenda.planning.tune import best_length
 from tacenda.privacy.secrets.mechanisms import CURVATURE_SHARE
-from tacenda.problem.facts import Facts
-from tacenda.terms.closing import closing_for
+from tacenda.privacy.settings import Privacy
+from tacenda.questions.facts import Facts
 from tacenda.terms.method import Method
 from tacenda.words import counted
 
@@ -53,10 +55,8 @@ def plan_named(
     name: str,
     facts: Facts,
     topology: Topology,
-    epsilon: float | Sequence[float],
-    delta: float,
+    privacy: Privacy,
     *,
-    coalition: int | None = 1,
     rounds: int | None = None,
     prepare: Any = None,
     given: dict[str, Any] | None = None,
@@ -75,12 +75,8 @@ def plan_named(
         Public facts of the problem (`Facts.of(problem)`).
     topology : Topology
         The network.
-    epsilon : float or sequence of float
-        The budget: one number, or one per node.
-    delta : float
-        The delta of the guarantee.
-    coalition : int or None, default=1
-        As in `plan`.
+    privacy : Privacy
+        What the run is to promise.
     rounds : int or None, default=None
         Fixes their number.
     prepare : None, str, dict or Whitening, default=None
@@ -101,7 +97,7 @@ def plan_named(
     >>> import tacenda as tc
     >>> from tacenda.planning import plan_named
     >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
-    >>> plan_named("cdpadmm", wish.facts, wish.topology, 1.0, 1e-5).algorithm.name
+    >>> plan_named("cdpadmm", wish.facts, wish.topology, tc.Privacy(1.0)).algorithm.name
     'cdpadmm'
     """
     own = dict(given or {})
@@ -109,36 +105,36 @@ def plan_named(
     whole = prepared(plain, prepare)
     seen = whole.mapped_facts(facts) if isinstance(whole, Whitened) else facts
     way = WAYS.get(plain.name)
-    if way is None or (isinstance(whole, Whitened) and plain.follows) or not plain.private:
+    if (
+        way is None
+        or (isinstance(whole, Whitened) and plain.traits.tuned_by_release)
+        or not plain.private
+    ):
         return _as_it_is(whole, topology, rounds)
     kept = [f"{key} = {value} as it was given." for key, value in own.items()]
 
     def at(longer: float) -> Method:
-        case = case_of(seen, topology, epsilon, delta, rounds=rounds, longer=longer)
+        case = case_of(seen, topology, privacy, rounds=rounds, longer=longer)
         if isinstance(whole, Whitened):
             left = 1.0 - whole.whitening.share
             case = dataclasses.replace(case, node_noise=case.node_noise / math.sqrt(left))
-        values, turns, output, reasons = way(plain, case, own, coalition, epsilon)
+        values, turns, output, reasons = way(plain, case, own, privacy.coalition, privacy.epsilon)
         algorithm = prepared(by_name(name, **{**values, **own}), prepare)
-        return Method(
-            algorithm,
-            turns,
-            output or algorithm.default_output,
-            0 if algorithm.agrees else closing_for(topology),
+        return dataclasses.replace(
+            Method.usual(algorithm, topology, turns),
+            output=output or algorithm.default_output,
             reasons=(*reasons, *kept, *_closing(algorithm, topology)),
         )
 
     if public is None:
         return at(1.0)
-    shell = plan_facts(facts, topology, epsilon, delta, coalition=coalition)
+    shell = plan_facts(facts, topology, privacy)
     return _tuned(at, shell, public)
 
 
 def _tuned(at: Callable[[float], Method], shell: Plan, public: Any) -> Method:
     """The settings whose total step predicts best on a public sample; shell: any plan for the same
     facts, in which they are tried."""
-    from tacenda.planning.predict import predict
-    from tacenda.planning.tune import best_length
 
     def risk(longer: float) -> float:
         trial = dataclasses.replace(shell, method=at(longer))
@@ -157,21 +153,27 @@ def _tuned(at: Callable[[float], Method], shell: Plan, public: Any) -> Method:
 def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> Method:
     said = (
         "What follows the released second moment (scale, clip, step) is decided after its release."
-        if isinstance(algorithm, Whitened) and algorithm.algorithm.follows
+        if isinstance(algorithm, Whitened) and algorithm.algorithm.traits.tuned_by_release
         else f"{algorithm.title} has nothing to be chosen beforehand."
         if algorithm.name == "moments"
         else f"{algorithm.title} keeps its own defaults: no forecast is known for it."
     )
     turns = algorithm.default_rounds if rounds is None else rounds
-    if isinstance(algorithm, Whitened) and algorithm.algorithm.follows and rounds is None:
+    if (
+        isinstance(algorithm, Whitened)
+        and algorithm.algorithm.traits.tuned_by_release
+        and rounds is None
+    ):
         turns = FEWEST_ROUNDS
-    finish = 0 if algorithm.agrees else closing_for(topology)
-    reasons = (said, *_closing(algorithm, topology))
-    return Method(algorithm, turns, algorithm.default_output, finish, reasons=reasons)
+    return dataclasses.replace(
+        Method.usual(algorithm, topology, turns),
+        output=algorithm.default_output,
+        reasons=(said, *_closing(algorithm, topology)),
+    )
 
 
 def _closing(algorithm: Algorithm, topology: Topology) -> list[str]:
-    if algorithm.agrees or topology.n == 1:
+    if algorithm.traits.reaches_consensus or topology.n == 1:
         return []
     return ["One exact average of the nodes' models at the end: it costs no privacy."]
 

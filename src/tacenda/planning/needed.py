@@ -57,10 +57,7 @@ class Needed:
     def explain(self) -> str:
         """The result in words.
 
-        Returns
-        -------
-        str
-            A few lines of text.
+        Result: a few lines of text.
         """
         how = (
             "by the forecast"
@@ -77,10 +74,7 @@ class Needed:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         found = None if self.prediction is None else self.prediction.to_plain()
         return {
@@ -138,11 +132,6 @@ def records_needed(
         "ray://host:port" or "ray".
     **options : object
         As in `tacenda.plan`: loss, strength, ...
-
-    Returns
-    -------
-    Needed
-        The number, its plan and its prediction.
 
     Raises
     ------

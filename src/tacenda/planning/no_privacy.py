@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tacenda import checks
 from tacenda.algorithms.optimum import MOST_FEATURES, Optimum
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.terms.method import Method
 
 
@@ -21,11 +21,6 @@ def without_privacy(facts: Facts, rounds: int | None = None) -> Method:
         Public facts of the problem (`Facts.of(problem)`).
     rounds : int or None, default=None
         Limits their number.
-
-    Returns
-    -------
-    Method
-        For `tc.simulate(problem, graph, method)`.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,19 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
+from tacenda.engines import Workers
 from tacenda.graph.topology import Topology
 from tacenda.graph.tree import spanning_tree
-from tacenda.planning.forecast import typical
+from tacenda.planning.predict import predict
 from tacenda.planning.reasons import hyperparameters, reasons
-from tacenda.problem.facts import Facts
-from tacenda.terms.closing import Finish
-from tacenda.terms.method import Method
+from tacenda.planning.trust import adversaries
+from tacenda.planning.tune import tuned
+from tacenda.planning.what_if import advice, what_if
+from tacenda.privacy.accounting.calibration import gaussian_mu
+from tacenda.privacy.accounting.curves import GaussianProfile
+from tacenda.privacy.settings import Privacy
+from tacenda.questions.facts import Facts
+from tacenda.terms.method import SETTINGS, Method
 from tacenda.words import counted
 
 if TYPE_CHECKING:
@@ -91,15 +97,11 @@ class Plan:
         The network.
     forecast : Forecast
         The numbers behind the choice.
-    epsilon : float or sequence of float
-        The budget.
-    delta : float
-        The delta of the guarantee.
+    privacy : Privacy
+        What was asked for: the budget, and against whom.
     coalition : int or None
         Members against whose combined knowledge the guarantee holds; None where no noise is
         shared.
-    asked_coalition : int or None
-        What was asked for.
     max_rounds : int
         Limit on rounds.
     fixed_rounds : bool
@@ -121,18 +123,29 @@ class Plan:
     facts: Facts
     topology: Topology
     forecast: Forecast
-    epsilon: Any
-    delta: float
+    privacy: Privacy
     coalition: int | None = (
         None  # where neighbours share noise: how many curious members the promise holds against
-    )
-    asked_coalition: int | None = (
-        None  # what was asked for, also where independent noise was chosen
     )
     max_rounds: int = 500
     fixed_rounds: bool = False
     longer: float = 1.0  # times the forecast's best total step, where a public sample asked for it
     public_records: int | None = None  # of the sample, declared public, on which the step was tuned
+
+    @property
+    def epsilon(self) -> Any:
+        """The budget: one number, or one per node."""
+        return self.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the guarantee."""
+        return self.privacy.delta
+
+    @property
+    def promise(self) -> Privacy:
+        """What a run of this plan promises."""
+        return replace(self.privacy, coalition=self.coalition)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -151,7 +164,7 @@ class Plan:
         One for each round, one for the start, and one for the released moment, which may be a round
         of its own.
         """
-        if not self.algorithm.agrees:
+        if not self.algorithm.traits.reaches_consensus:
             return 0
         return self.rounds + (1 if self.algorithm.needs.squared_loss else 2)
 
@@ -163,10 +176,10 @@ class Plan:
         """
         if self.sums:
             return 2 * (self.facts.n - 1) * self.sums
-        mixings = self.rounds * self.algorithm.exchanges_per_round
-        edges, closing = len(self.topology.edges), self.method.finish_mixing
-        last = 2 * (self.facts.n - 1) if isinstance(closing, str) else 2 * edges * closing
-        return 2 * edges * mixings + last
+        mixings = self.rounds * self.algorithm.traits.exchanges_per_round
+        edges = 2 * len(self.topology.edges)
+        exact = 2 * (self.facts.n - 1) if self.method.ends_exactly else 0
+        return edges * (mixings + self.method.closing_mixings) + exact
 
     @property
     def bytes(self) -> int:
@@ -190,27 +203,16 @@ class Plan:
         """
         if self.sums:
             return 2 * spanning_tree(self.topology).depth * self.sums
-        closing = self.method.finish_mixing
-        if isinstance(closing, str):
-            closing = 2 * spanning_tree(self.topology).depth
-        return self.rounds * self.algorithm.exchanges_per_round + closing
+        exact = 2 * spanning_tree(self.topology).depth if self.method.ends_exactly else 0
+        mixings = self.rounds * self.algorithm.traits.exchanges_per_round
+        return mixings + self.method.closing_mixings + exact
 
     def seconds(self, latency: float = 0.05, bytes_per_second: float = 1.25e6) -> float:
         """Time of a run over a real network, without its arithmetic.
 
         Each exchange waits once, and the busiest member sends its rows.
 
-        Parameters
-        ----------
-        latency : float, default=0.05
-            Seconds that a message takes.
-        bytes_per_second : float, default=1250000.0
-            Bandwidth of each member.
-
-        Returns
-        -------
-        float
-            Seconds.
+        latency: seconds that a message takes.
         """
         checks.positive("latency", latency, zero=True)
         rate = checks.positive("bytes_per_second", bytes_per_second)
@@ -226,8 +228,6 @@ class Plan:
     @property
     def mu(self) -> float:
         """Gaussian-DP parameter of the whole run, for the node with the largest budget."""
-        from tacenda.privacy.accounting.calibration import gaussian_mu
-
         return gaussian_mu(
             self.epsilon if isinstance(self.epsilon, float) else max(self.epsilon), self.delta
         )
@@ -235,18 +235,8 @@ class Plan:
     def privacy_curve(self, deltas: Sequence[float] = DELTAS) -> list[tuple[float, float]]:
         """Privacy curve of the whole run: one Gaussian mechanism of parameter mu.
 
-        Parameters
-        ----------
-        deltas : sequence of float, optional
-            Where to evaluate it.
-
-        Returns
-        -------
-        list of (float, float)
-            Pairs (delta, epsilon).
+        Result: pairs (delta, epsilon).
         """
-        from tacenda.privacy.accounting.curves import GaussianProfile
-
         profile = GaussianProfile(self.mu)
         return [(float(d), profile.epsilon(checks.between("delta", d, 0.0, 1.0))) for d in deltas]
 
@@ -277,14 +267,7 @@ class Plan:
             "ray://host:port" or "ray".
         progress : {"auto", True, False}, default=False
             Whether to show a progress bar; "auto" shows one on a terminal.
-
-        Returns
-        -------
-        Prediction
-            What to expect, and what was assumed.
         """
-        from tacenda.engines import Workers
-        from tacenda.planning.predict import predict
 
         return predict(self, public, trials, seed, Workers.of(engine, jobs), progress)
 
@@ -293,43 +276,16 @@ class Plan:
 
         The sample must be public: it gets no protection, and nothing is charged for it.
 
-        Parameters
-        ----------
-        public : (X, y)
-            Records of the same kind.
-        trials : int, default=2
-            Runs for each step that is tried.
-        seed : int, default=0
-            Of the trials.
-
-        Returns
-        -------
-        Plan
-            The tuned plan.
+        public: records of the same kind. trials: runs for each step that is tried.
         """
-        from tacenda.planning.tune import tuned
-
         return tuned(self, public, trials, seed)
 
     def what_if(self, trials: int = 0, public: Any = None, seed: int = 0) -> list[Change]:
         """What twice the budget, members or records, or a denser graph would change.
 
-        Parameters
-        ----------
-        trials : int, default=0
-            Runs on stand-in data for each line; 0 compares forecasts.
-        public : (X, y) or None, default=None
-            A public sample of the same kind of records.
-        seed : int, default=0
-            Of the trials.
-
-        Returns
-        -------
-        list of Change
-            The plan itself and its changes.
+        trials: runs on stand-in data for each line; 0 compares forecasts. public: A public sample
+        of the same kind of records. Result: the plan itself and its changes.
         """
-        from tacenda.planning.what_if import what_if
-
         return what_if(self, trials, public, seed)
 
     def adversaries(self, most: int = 3) -> list[Adversary]:
@@ -337,30 +293,12 @@ class Plan:
 
         It shows who must not collude with whom.
 
-        Parameters
-        ----------
-        most : int, default=3
-            Largest coalition that is looked at.
-
-        Returns
-        -------
-        list of Adversary
-            One entry for each kind of adversary.
+        most: largest coalition that is looked at.
         """
-        from tacenda.planning.trust import adversaries
-
         return adversaries(self, most)
 
     def advice(self) -> str:
-        """Where the next effort gains most, by the forecasts of `what_if`.
-
-        Returns
-        -------
-        str
-            One sentence.
-        """
-        from tacenda.planning.what_if import advice
-
+        """Where the next effort gains most, by the forecasts of `what_if`."""
         return advice(self.what_if())
 
     @cached_property
@@ -371,10 +309,7 @@ class Plan:
     def explain(self) -> str:
         """The choice and its reasons in words.
 
-        Returns
-        -------
-        str
-            A few lines of text.
+        Result: a few lines of text.
         """
         k, f = self.facts.constants, self.forecast
         eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
@@ -389,7 +324,7 @@ class Plan:
             + (
                 "each with an exact average over a tree of the network"
                 if self.sums
-                else f"then {_closing(self.method.finish_mixing)} at no cost of privacy"
+                else f"then {_closing(self.method)} at no cost of privacy"
             ),
             "  output          "
             + (
@@ -407,7 +342,7 @@ class Plan:
             "Why:",
         ]
         assumed = (
-            f"The forecast assumes typical data (scores of size {typical(k.loss).signal:g}, "
+            f"The forecast assumes typical data (scores of size {k.loss.typical.signal:g}, "
             f"eigenvalues falling like 1/sqrt(k), rows of norm near {k.data_norm:g}); "
             f"no {'' if self.public_records is None else 'private '}record was read."
         )
@@ -416,17 +351,11 @@ class Plan:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         return {
             **self.method.to_plain(),
-            "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.facts.adjacency,
-            "coalition": self.coalition,
+            **self.promise.to_plain(),
             "longer": self.longer,
             "public_records": self.public_records,
             "messages": self.messages,
@@ -439,10 +368,10 @@ class Plan:
         }
 
     def __repr__(self) -> str:
+        planned = [s.name for s in SETTINGS if s.planned]
+        settings = ", ".join(f"{name}={getattr(self.method, name)!r}" for name in planned)
         return (
-            f"Plan({self.algorithm.name}, rounds={self.rounds}, output={self.method.output!r}, "
-            f"finish_mixing={self.method.finish_mixing!r}, "
-            f"excess_risk~{self.forecast.excess_risk:.3g})"
+            f"Plan({self.algorithm.name}, {settings}, excess_risk~{self.forecast.excess_risk:.3g})"
         )
 
 
@@ -450,5 +379,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _closing(finish: Finish) -> str:
-    return "one exact average" if isinstance(finish, str) else counted(finish, "closing mixing")
+def _closing(method: Method) -> str:
+    if method.ends_exactly:
+        return "one exact average"
+    return counted(method.closing_mixings, "closing mixing")

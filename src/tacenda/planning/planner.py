@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacenda import checks
-from tacenda.algorithms.whitening import Whitened
+from tacenda.algorithms.whitened import Whitened
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import shared_at_best, whitened
@@ -44,11 +44,11 @@ from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.outcome import Plan
 from tacenda.planning.regression import by_moments
-from tacenda.privacy.adjacency import check as check_adjacency
-from tacenda.privacy.adjacency import check_persons
-from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.privacy.accounting.calibration import gaussian_mu
+from tacenda.privacy.settings import Privacy
+from tacenda.questions.facts import Facts
+from tacenda.terms.problem import DeclaredOptions
+from tacenda.terms.setting import AUTO
 
 NEGLIGIBLE = 1e-5  # excess risk
 CLEARLY = 0.1  # a method that does not look first may be forecast 36 times too low
@@ -58,16 +58,10 @@ def plan(
     sizes: ArrayLike,
     dim: int,
     graph: Any,
-    epsilon: float | Sequence[float],
+    epsilon: float | Sequence[float] | Privacy,
     delta: float = 1e-5,
     *,
-    loss: str | losses.Loss = "logistic",
-    regulariser: str | regularisers.Regulariser | None = "l2",
-    strength: float | str = "auto",
     adjacency: str = "replace-one",
-    data_norm: float = 1.0,
-    clip_norm: float | None = None,
-    loss_scale: float = 1.0,
     n_outputs: int = 1,
     coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
@@ -75,6 +69,7 @@ def plan(
     public: Any = None,
     records_per_person: int = 1,
     members_per_person: int = 1,
+    **declared: Unpack[DeclaredOptions],
 ) -> Plan:
     """Choose what to run for a budget: an algorithm with its settings, rounds and output rule.
 
@@ -89,24 +84,12 @@ def plan(
         included.
     graph : networkx.Graph or Topology
         The network.
-    epsilon : float or sequence of float
-        The budget: one number, or one per node.
+    epsilon : float, sequence of float or Privacy
+        The budget: one number, or one per node; or a `tacenda.Privacy` with all its settings.
     delta : float, default=1e-05
         The delta of the guarantee.
-    loss : str or Loss, default="logistic"
-        As in `Problem`.
-    regulariser : str, Regulariser or None, default="l2"
-        As in `Problem`.
-    strength : float or "auto", default="auto"
-        As in `Problem`.
     adjacency : str, default="replace-one"
         As in `Privacy`.
-    data_norm : float, default=1.0
-        As in `Problem`.
-    clip_norm : float or None, default=None
-        As in `Problem`.
-    loss_scale : float, default=1.0
-        As in `Problem`.
     n_outputs : int, default=1
         Number of classes of a multinomial problem, else 1.
     coalition : int or None, default=1
@@ -124,11 +107,9 @@ def plan(
         As in `Problem`: the guarantee is for a person with at most so many records of a node.
     members_per_person : int, default=1
         As in `Problem`: on how many nodes a person may be.
-
-    Returns
-    -------
-    Plan
-        The settings, their forecast and their reasons.
+    **declared : object
+        What is declared of the problem, as in `Problem`: `loss`, `regulariser`, `strength` ("auto"
+        by default), `loss_scale`, `data_norm`, `clip_norm` and the others.
 
     Raises
     ------
@@ -143,40 +124,27 @@ def plan(
     ('whitened', True)
     """
     topology = Topology.of(graph)
-    check_adjacency(adjacency)
-    constants = Constants.declared(
-        loss=loss,
-        regulariser=regulariser,
-        strength=strength,
-        loss_scale=loss_scale,
-        data_norm=data_norm,
-        clip_norm=clip_norm,
-        classes=checks.whole("n_outputs", n_outputs, least=1),
+    privacy = Privacy.of(epsilon, delta=delta, adjacency=adjacency, coalition=coalition)
+    declared.setdefault("strength", AUTO)
+    facts = Facts.declared(
+        sizes,
+        dim,
+        topology.n,
+        adjacency=privacy.adjacency,
+        records_per_person=records_per_person,
+        members_per_person=members_per_person,
+        classes=n_outputs,
+        **declared,
     )
-    most = checks.whole("records_per_person", records_per_person, least=1)
-    members = checks.whole("members_per_person", members_per_person, least=1)
-    check_persons(adjacency, most, members)
-    facts = Facts(
-        _sizes(sizes, topology.n),
-        checks.whole("dim", dim, least=1),
-        constants,
-        adjacency,
-        records_per_person=most,
-        members_per_person=members,
-    )
-    found = plan_facts(
-        facts, topology, epsilon, delta, coalition=coalition, max_rounds=max_rounds, rounds=rounds
-    )
+    found = plan_facts(facts, topology, privacy, max_rounds=max_rounds, rounds=rounds)
     return found if public is None else found.tuned(public)
 
 
 def plan_facts(
     facts: Facts,
     topology: Topology,
-    epsilon: float | Sequence[float],
-    delta: float,
+    privacy: Privacy,
     *,
-    coalition: int | None = 1,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
     longer: float = 1.0,
@@ -190,12 +158,8 @@ def plan_facts(
         Sizes, dimensions, bounds, loss and regulariser.
     topology : Topology
         The network.
-    epsilon : float or sequence of float
-        The budget: one number, or one per node.
-    delta : float
-        The delta of the guarantee.
-    coalition : int or None, default=1
-        As in `plan`.
+    privacy : Privacy
+        What the run is to promise.
     max_rounds : int, default=500
         As in `plan`.
     rounds : int or None, default=None
@@ -206,24 +170,21 @@ def plan_facts(
         Only methods whose noise real nodes draw on whole numbers: not noise shared by neighbours
         without masks.
 
-    Returns
-    -------
-    Plan
-        The settings, their forecast and their reasons.
-
     Examples
     --------
     >>> import tacenda as tc
     >>> from tacenda.planning import plan_facts
     >>> wish = tc.plan(1000, 10, tc.graph.ring(5), epsilon=1.0)
-    >>> plan_facts(wish.facts, wish.topology, 1.0, 1e-5).rounds == wish.rounds
+    >>> plan_facts(wish.facts, wish.topology, tc.Privacy(1.0)).rounds == wish.rounds
     True
     """
-    if coalition is not None:
-        checks.whole("coalition", coalition)
-    case = case_of(
-        facts, topology, epsilon, delta, max_rounds=max_rounds, rounds=rounds, longer=longer
-    )
+    if privacy.noise or privacy.mode != "sound":
+        raise InputError(
+            "algorithm 'auto' plans sound noise for a stated epsilon; with other noise, "
+            "name the algorithm."
+        )
+    coalition = privacy.coalition
+    case = case_of(facts, topology, privacy, max_rounds=max_rounds, rounds=rounds, longer=longer)
     found = by_moments(case, coalition)  # first choice, also where an assumed shape says otherwise
     if not found:
         found = [*whitened(case, coalition), independent(case)]
@@ -231,17 +192,13 @@ def plan_facts(
         if pooling is not None and _beats(found, shared_at_best(case, pooling)):
             found += shared(case, pooling)  # whose exact leverage may take long
     best = _best(found)
-    levels = np.asarray(epsilon, float)
-    plain = float(levels) if levels.ndim == 0 else tuple(float(e) for e in levels)
     return Plan(
         best.method,
         facts,
         topology,
         best.forecast,
-        plain,
-        float(delta),
+        privacy,
         best.coalition,
-        coalition,
         case.most,
         rounds is not None,
         longer,
@@ -268,8 +225,7 @@ def _beats(found: Sequence[Candidate], risk: float) -> bool:
 def case_of(
     facts: Facts,
     topology: Topology,
-    epsilon: float | Sequence[float],
-    delta: float,
+    privacy: Privacy,
     *,
     max_rounds: int = MOST_ROUNDS,
     rounds: int | None = None,
@@ -293,37 +249,19 @@ def case_of(
         Mixing.of(topology),
         Landscape.assumed(k, facts.dim),
         # For a person on several nodes as for shared noise: independent noise is forecast too high
-        facts.gradient_sensitivity() * facts.members_per_person / _mu(epsilon, delta, facts.n),
+        facts.gradient_sensitivity() * facts.members_per_person / _mu(privacy, facts.n),
         most,
         rounds is not None,
         checks.positive("longer", longer),
     )
 
 
-def _mu(epsilon: float | Sequence[float], delta: float, n: int) -> NDArray[np.float64]:
-    from tacenda.privacy.accounting.calibration import gaussian_mu
-
-    values = np.asarray(epsilon, float)
-    if values.ndim and values.shape != (n,):
-        raise InputError(
-            f"epsilon must be one number or one per node ({n}), not shape {values.shape}."
-        )
-    if checks.positive("delta", delta, zero=True) == 0:
+def _mu(privacy: Privacy, n: int) -> NDArray[np.float64]:
+    if privacy.delta == 0:
         raise InputError(
             "delta must be above 0 for a plan, whose noise is Gaussian, not 0; "
             "a usual choice is 1e-5."
         )
-    found = {
-        e: gaussian_mu(checks.positive("epsilon", e), delta) for e in np.unique(values).tolist()
-    }
-    return np.array([found[e] for e in np.broadcast_to(values, (n,)).tolist()])
-
-
-def _sizes(sizes: ArrayLike, n: int) -> NDArray[np.float64]:
-    values = np.asarray(sizes, float)
-    if values.shape not in ((), (n,)) or not np.isfinite(values).all() or np.any(values <= 0):
-        raise InputError(
-            f"sizes must hold one record count above 0 per node of the graph ({n}), "
-            f"not shape {values.shape}."
-        )
-    return np.array(np.broadcast_to(values, (n,)))
+    values = privacy.epsilon_of(n)
+    found = {e: gaussian_mu(e, privacy.delta) for e in np.unique(values).tolist()}
+    return np.array([found[e] for e in values.tolist()])

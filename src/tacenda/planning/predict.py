@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,11 +24,11 @@ from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
 from tacenda.engines import HERE, Call, Workers, run_calls
-from tacenda.planning.forecast import Landscape, signal_scale, typical
+from tacenda.planning.forecast import Landscape, signal_scale
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.questions.facts import Facts
 from tacenda.runtime.progress import Progress
 from tacenda.words import counted
 
@@ -91,20 +91,14 @@ class Prediction:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         return {**asdict(self), "assumptions": list(self.assumptions)}
 
     def explain(self) -> str:
         """The prediction in words.
 
-        Returns
-        -------
-        str
-            A few lines of text.
+        Result: a few lines of text.
         """
         lines = [f"Predicted excess risk {self.excess_risk}"]
         if self.accuracy is not None:
@@ -201,7 +195,7 @@ def _overfit(plan: Plan, X: Any) -> float:
     """c/2 sum over directions of exp(-2 h tau), h = c * (typical curvature) * eigenvalue of X'X/N;
     on whitened records, where directions are alike, the forecast's share that is left undone."""
     k = plan.facts.constants
-    if plan.algorithm.agrees:
+    if plan.algorithm.traits.reaches_consensus:
         nothing, _ = Landscape.assumed(k, plan.facts.dim).excess(0.0, 0.0, shrinking=False)
         share = min(1.0, plan.forecast.left_undone / nothing)
         return 0.5 * k.loss_scale * plan.facts.dim * share
@@ -209,7 +203,7 @@ def _overfit(plan: Plan, X: Any) -> float:
     values = np.linalg.eigvalsh(
         (square.toarray() if hasattr(square, "toarray") else square) / X.shape[0]
     )
-    h = k.loss_scale * typical(k.loss).curvature * np.maximum(values, 0.0)
+    h = k.loss_scale * k.loss.typical.curvature * np.maximum(values, 0.0)
     return 0.5 * k.loss_scale * k.n_outputs * float(np.sum(np.exp(-2 * h * plan.forecast.step)))
 
 
@@ -227,7 +221,7 @@ def _records(
         w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
         scale = signal_scale(k)
         scores = X @ w.reshape(k.n_outputs, p).T
-        w *= shape[1] * typical(k.loss).signal * scale / float(np.sqrt(np.mean(scores**2)))
+        w *= shape[1] * k.loss.typical.signal * scale / float(np.sqrt(np.mean(scores**2)))
         noise_std = 0.5 * scale
     scores = np.asarray(X @ w.reshape(k.n_outputs, p).T)
     if math.isfinite(k.loss.label_range[1]):  # counts: a rate below the bound, and its spread
@@ -267,7 +261,7 @@ def _privacy(plan: Plan, shrink: float) -> Privacy:
             for e in set(np.ravel(epsilon).tolist())
         }
         epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)
-    return Privacy(epsilon, plan.delta, plan.facts.adjacency, coalition=plan.coalition)
+    return replace(plan.promise, epsilon=epsilon)
 
 
 def _assumptions(
@@ -280,7 +274,7 @@ def _assumptions(
             "each trial draws a truth from what these leave open, and rows from theirs."
         ]
     else:
-        unit = typical(k.loss).signal * signal_scale(k)
+        unit = k.loss.typical.signal * signal_scale(k)
         shapes = ", ".join(
             f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials]
         )

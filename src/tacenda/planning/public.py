@@ -23,7 +23,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.data.features import is_sparse, scale_rows
 from tacenda.errors import InputError
-from tacenda.problem.constants import Constants
+from tacenda.questions.constants import Constants
 
 MOST_ENTRIES = 3000  # of the model: beyond, H is too large to factor
 WEIGHTS = (math.log(1e-5), math.log(1e4))  # ln lambda is sought between these

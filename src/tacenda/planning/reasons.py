@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.spectrum import STRENGTHS
-from tacenda.algorithms.whitening import Whitened
+from tacenda.algorithms.whitened import Whitened
 from tacenda.graph.cuts import cut_advice, least_components
 from tacenda.planning.advice import class_sentence, noise_advice, uneven_sizes
-from tacenda.privacy.settings import Privacy
 from tacenda.words import counted, noun
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ def hyperparameters(algorithm: Algorithm) -> str:
     """Step, mixings and noise in words."""
     if isinstance(algorithm, Whitened):
         share = algorithm.whitening.share
-        kind = "masked" if algorithm.masks else "independent"
+        kind = "masked" if algorithm.traits.masks else "independent"
         return f"{share:.0%} of the budget for the second moment, {kind} noise"
-    values, shared = algorithm.to_plain(), algorithm.shared_noise
+    values, shared = algorithm.to_plain(), algorithm.traits.shared_noise
     if algorithm.name == "moments":
         return f"{values['share']:.0%} of the budget for the moment, {values['noise']} noise"
     if shared is None:
         return f"offset {values.get('offset', 0.0):.4g}, independent noise"
-    mixings = counted(algorithm.exchanges_per_round, "mixing")
+    mixings = counted(algorithm.traits.exchanges_per_round, "mixing")
     return f"step {values['step_size']:.4g}, {mixings} a round, edge noise {shared:g} times the own"
 
 
@@ -116,9 +116,9 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
             f"members hides each record. The guarantee holds against {_trust(p.coalition)}; larger "
             "coalitions may learn more. coalition=None plans noise that needs no such trust."
         )
-    if p.coalition is None and p.asked_coalition is not None:
+    if p.coalition is None and p.privacy.coalition is not None:
         found.append(
-            f"Masks were not taken: {counted(p.asked_coalition, 'member')} can cut this graph so "
+            f"Masks were not taken: {counted(p.privacy.coalition, 'member')} can cut this graph so "
             "that some member's masks hide it little better than noise of its own."
         )
     found += _cuts(p)
@@ -138,7 +138,7 @@ def _whitened(p: Plan, algorithm: Whitened) -> list[str]:
 
 def _cuts(p: Plan) -> list[str]:
     """Who can cut the graph, what that costs, and the edges that would fix it."""
-    asked = p.coalition if p.asked_coalition is None else p.asked_coalition
+    asked = p.privacy.coalition
     if asked is None or p.topology.n < 2:
         return []
     members, _ = least_components(p.topology, asked)
@@ -167,8 +167,8 @@ def _strength(p: Plan) -> list[str]:
 
 def _said(p: Plan) -> list[str]:
     """What goes for every plan."""
-    epsilon = p.epsilon if isinstance(p.epsilon, float) else max(p.epsilon)
-    budget = Privacy(epsilon, p.delta, p.facts.adjacency, coalition=p.coalition)
+    largest = p.epsilon if isinstance(p.epsilon, float) else max(p.epsilon)
+    budget = replace(p.promise, epsilon=largest)
     return [
         *_strength(p),
         *_uneven(p),
@@ -206,17 +206,17 @@ def reasons(p: Plan) -> list[str]:
             f"{counted(p.rounds, 'round')}, so that no step overshoots and one node's scores "
             f"stay within {f.node_spread:.2g} of the average's."
         )
-    if isinstance(p.method.finish_mixing, str):
+    mixings = p.method.closing_mixings
+    if p.method.ends_exactly:
         found.append(
             "One exact average of the nodes' models at the end, over a spanning tree: mixing would "
             f"take long here (the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
         )
-    elif p.method.finish_mixing:
+    elif mixings:
         found.append(
-            f"{counted(p.method.finish_mixing, 'closing mixing')} "
-            f"{noun(p.method.finish_mixing, 'brings', 'bring')} every node to nearly the average "
-            "model "
-            f"(the mixing matrix's second eigenvalue is {f.second_eigenvalue:.3f})."
+            f"{counted(mixings, 'closing mixing')} {noun(mixings, 'brings', 'bring')} every node "
+            "to nearly the average model (the mixing matrix's second eigenvalue is "
+            f"{f.second_eigenvalue:.3f})."
         )
     if k.strong_convexity == 0 and p.coalition is None:
         found.append(

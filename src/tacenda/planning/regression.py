@@ -22,12 +22,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacenda.algorithms.moments import MOST_FEATURES, RIDGE, MomentRegression
+from tacenda.algorithms.moments import MOST_FEATURES, MomentRegression
+from tacenda.algorithms.quadratic import RIDGE
 from tacenda.graph.cuts import least_components
 from tacenda.planning.after_release import WORTH
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.outcome import Forecast
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 from tacenda.terms.method import Method
 
 STEPS = (8, 15, 24, 40)  # Newton steps that are tried
@@ -38,7 +39,7 @@ HOPELESS = 2.0  # forecast risk over that of a model of zeros: so little budget 
 
 def serves(facts: Facts) -> bool:
     """Whether the problem is least squares of a size whose second moment may be sent."""
-    return facts.constants.loss.name == "squared" and facts.dim <= MOST_FEATURES
+    return facts.constants.loss.quadratic and facts.dim <= MOST_FEATURES
 
 
 def by_moments(case: Case, coalition: int | None) -> list[Candidate]:

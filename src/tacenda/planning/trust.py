@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacenda.graph.coalition import leverage
+
 if TYPE_CHECKING:
     from tacenda.planning.outcome import Plan
 
@@ -56,10 +58,7 @@ class Adversary:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         return asdict(self)
 
@@ -67,7 +66,6 @@ class Adversary:
 def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
     """An eavesdropper, coalitions of 1 to `most` members (the worst of each size), a member's
     neighbours, everybody else."""
-    from tacenda.graph.coalition import leverage
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.curves import GaussianProfile
 
@@ -89,7 +87,7 @@ def adversaries(plan: Plan, most: int = 3) -> list[Adversary]:
             Adversary(who, q, worst, GaussianProfile(worst).epsilon(plan.delta), True, True)
             for who, q in asked
         ]
-    ratio = plan.algorithm.shared_noise
+    ratio = plan.algorithm.traits.shared_noise
     assert ratio is not None
     own, _ = leverage(plan.topology, ratio, plan.coalition)
     scale = float(np.max(moved * np.sqrt(own) / promised_mu))

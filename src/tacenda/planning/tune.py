@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tacenda.algorithms.whitening import Whitened
+from tacenda.algorithms.whitened import Whitened
 from tacenda.planning.predict import predict
 from tacenda.planning.what_if import again
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacenda.graph import generators
 from tacenda.graph.topology import Topology
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ class Change:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         p, found = self.plan, self.prediction
         return {
@@ -142,9 +140,7 @@ def again(
     return plan_facts(
         facts,
         p.topology if topology is None else topology,
-        p.epsilon if epsilon is None else epsilon,
-        p.delta,
-        coalition=p.asked_coalition,
+        p.privacy if epsilon is None else replace(p.privacy, epsilon=epsilon),
         longer=p.longer if longer is None else longer,
         **limits,
     )
@@ -153,8 +149,6 @@ def again(
 def of_same_kind(topology: Topology, n: int) -> Topology:
     """n nodes of the same family; where the family does not tell,
     a random graph of the same mean degree."""
-    from tacenda.graph import generators
-
     family = topology.name.partition("(")[0]
     if family in FAMILIES:
         return Topology.of(getattr(generators, family)(n))
@@ -169,8 +163,6 @@ def denser_graph(topology: Topology) -> Topology | None:
 
 
 def _regular(n: int, degree: int) -> Topology:
-    from tacenda.graph import generators
-
     if degree >= n - 1:
         return Topology.of(generators.complete(n))
     if degree <= 2:

@@ -15,14 +15,11 @@ replace-one hold for persons too.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from tacenda import checks
 from tacenda.errors import InputError
+from tacenda.terms.privacy import RELATIONS
 from tacenda.words import counted
-
-Adjacency = Literal["replace-one", "add-remove"]
-RELATIONS: tuple[str, ...] = ("replace-one", "add-remove")
 
 
 def check(adjacency: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,16 +10,18 @@ import numpy as np
 from tacenda import checks, schedules
 from tacenda._types import Array, Floats
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.privacy import adjacency as relation
 from tacenda.privacy.secrets.noise_plan import Spread, level_and_weights, round_weights
+from tacenda.terms.privacy import PROMISE, Promise
+from tacenda.terms.reference import documented
+from tacenda.terms.setting import plain
 
-MODES = ("sound", "as-published")
 LEVELS = ("a", "alpha")  # of a paper, which may change with the round and the node
 LARGE_EPSILON = 20.0  # above it the bound e^epsilon says nothing that anybody could use
 
 
+@documented
 @dataclass(frozen=True)
-class Privacy:
+class Privacy(Promise):
     """What a run promises: (epsilon, delta) for one record of any node, over the whole run.
 
     The guarantee holds against an adversary who sees every message of every node in every round,
@@ -31,30 +32,7 @@ class Privacy:
 
     Parameters
     ----------
-    epsilon : float or sequence of float
-        The budget: one number above 0, or one per node.
-    delta : float, default=1e-05
-        The probability with which the bound may fail, from 0 to below 1. Choose it below one
-        over the number of records. 0 is possible only with methods of pure differential
-        privacy.
-    adjacency : {"replace-one", "add-remove"}, default="replace-one"
-        Which data sets count as neighbours: one record is replaced (sizes of nodes are public),
-        or one record is added or removed.
-    mode : {"sound", "as-published"}, default="sound"
-        "sound" takes the noise from an exact accountant. "as-published" takes the paper's own
-        formula, to reproduce its figures; the result then carries the claimed and the true
-        epsilon. Never use it on real data.
-    spread : str, schedule or sequence of float, default="uniform"
-        How the budget is divided over the rounds: "uniform", a schedule, one share per round, or
-        `schedules.PerNode` with a schedule for each node. However it is divided, every node's own
-        run costs that node's epsilon.
-    node_noise : {"own", "worst"}, default="own"
-        "own" gives each node the noise that its own size needs; "worst" gives all nodes what
-        the smallest one needs.
-    coalition : int or None, default=1
-        How many curious members may combine what they know, where neighbours share noise. None
-        means that all other members may: an algorithm whose neighbours share noise is then
-        refused.
+    {settings}
     noise : dict, optional
         Noise that is given instead of a budget; set by `from_noise` and `from_paper`.
 
@@ -72,30 +50,30 @@ class Privacy:
     array([0.5, 2. ])
     """
 
-    epsilon: float | Sequence[float]
-    delta: float = 1e-5
-    adjacency: str = "replace-one"
-    mode: str = "sound"
-    spread: Spread = "uniform"
-    node_noise: str = "own"
-    coalition: int | None = 1
     noise: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.noise:
-            object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
-        checks.between("delta", self.delta, 0.0, 1.0, open_ends=False)
-        if self.delta == 1:
-            raise InputError("delta must be below 1, not 1: with delta 1 nothing is promised.")
-        relation.check(self.adjacency)
-        checks.one_of("mode", self.mode, MODES)
-        if self.coalition is not None:
-            checks.whole("coalition", self.coalition)
-        checks.one_of("node_noise", self.node_noise, ("own", "worst"))
-        if not isinstance(self.spread, str) and not callable(self.spread):
-            object.__setattr__(self, "spread", tuple(float(s) for s in self.spread))
-        if isinstance(self.spread, schedules.PerNode):
-            schedules.check("spread", self.spread, per_node=True)
+        for s in PROMISE:
+            if s.name != "epsilon" or not self.noise:
+                object.__setattr__(self, s.name, s.check(s.name, getattr(self, s.name)))
+
+    @classmethod
+    def of(cls, epsilon: Any, **given: Any) -> Privacy:
+        """A promise from whatever a caller may give.
+
+        epsilon: a promise, or the budget of one. **given: the other settings, all at their defaults
+        beside a promise, which has its own.
+        """
+        if not isinstance(epsilon, cls):
+            return cls(epsilon, **given)
+        usual = {s.name: s.default for s in PROMISE}
+        for name, value in given.items():
+            if value != usual[name]:
+                raise InputError(
+                    f"{name} must be left out where epsilon is a tacenda.Privacy, which has its "
+                    f"own, not {value!r}; give Privacy({name}=...)."
+                )
+        return epsilon
 
     @classmethod
     def from_noise(
@@ -103,13 +81,9 @@ class Privacy:
         *,
         noise_multiplier: float | None = None,
         round_epsilon: float | None = None,
-        delta: float = 1e-5,
-        adjacency: str = "replace-one",
-        spread: Spread = "uniform",
-        node_noise: str = "own",
-        coalition: int | None = 1,
+        **given: Any,
     ) -> Privacy:
-        """Give the noise, and let the result tell its epsilon at `delta`.
+        """Give the noise, and let the result tell its epsilon at delta.
 
         Parameters
         ----------
@@ -118,16 +92,8 @@ class Privacy:
             algorithm shapes the noise over the run).
         round_epsilon : float or None, default=None
             The pure epsilon of each round (DVP, PVP, PP, R-ADMM). Give exactly one of the two.
-        delta : float, default=1e-05
-            The delta at which the result states its epsilon.
-        adjacency : str, default="replace-one"
-            As in `Privacy`.
-        spread : str, schedule or sequence of float, default="uniform"
-            As in `Privacy`.
-        node_noise : str, default="own"
-            As in `Privacy`.
-        coalition : int or None, default=1
-            As in `Privacy`.
+        **given : object
+            Other settings of `Privacy` but mode; at its delta the result states its epsilon.
 
         Returns
         -------
@@ -151,7 +117,7 @@ class Privacy:
             noise = {"noise_multiplier": checks.positive("noise_multiplier", noise_multiplier)}
         else:
             noise = {"round_epsilon": checks.positive("round_epsilon", round_epsilon)}
-        return cls(np.inf, delta, adjacency, "sound", spread, node_noise, coalition, noise)
+        return cls(np.inf, mode="sound", **given, noise=noise)
 
     @classmethod
     def from_paper(
@@ -192,11 +158,6 @@ class Privacy:
         spread : str, schedule or sequence of float, default="uniform"
             As in `Privacy`.
 
-        Returns
-        -------
-        Privacy
-            Settings of mode "as-published".
-
         Raises
         ------
         InputError
@@ -226,20 +187,7 @@ class Privacy:
     def epsilon_of(self, n: int) -> Floats:
         """Target epsilon of each node.
 
-        Parameters
-        ----------
-        n : int
-            Number of nodes.
-
-        Returns
-        -------
-        ndarray of float
-            Shape (n,).
-
-        Raises
-        ------
-        InputError
-            If `epsilon` is a sequence of another length.
+        n: number of nodes.
         """
         values = np.asarray(self.epsilon, float)
         if values.ndim and len(values) != n:
@@ -251,20 +199,7 @@ class Privacy:
     def weights(self, rounds: int) -> Array:
         """Each round's share of the budget, 1 on average.
 
-        Parameters
-        ----------
-        rounds : int
-            Number of rounds.
-
-        Returns
-        -------
-        ndarray of float
-            Shape (rounds,), or (rounds, n) where the nodes differ.
-
-        Raises
-        ------
-        InputError
-            If a share is not above 0, or both `spread` and a paper's level change with the round.
+        Result: shape (rounds,), or (rounds, n) where the nodes differ.
         """
         for name in LEVELS:
             if callable(self.noise.get(name)):
@@ -279,32 +214,14 @@ class Privacy:
     def level(self, name: str, rounds: int) -> Any:
         """A paper's own input, as its mean over the rounds.
 
-        Parameters
-        ----------
-        name : {"a", "alpha"}
-            Which one.
-        rounds : int
-            Number of rounds.
-
-        Returns
-        -------
-        float or ndarray
-            A number, or one for each node, shape (n,).
+        Result: a number, or one for each node, shape (n,).
         """
         return level_and_weights(self.noise[name], rounds)[0]
 
     def at_nodes(self, positions: Array) -> Privacy:
         """The same promise for the nodes at these positions.
 
-        Parameters
-        ----------
-        positions : ndarray of int
-            Shape (b,).
-
-        Returns
-        -------
-        Privacy
-            With the values of these nodes where one is given for each.
+        positions: shape (b,).
         """
 
         def own(value: Any) -> Any:
@@ -319,20 +236,7 @@ class Privacy:
     def node_kinds(self, n: int) -> Array:
         """Which nodes share their budget over the rounds in the same way.
 
-        Parameters
-        ----------
-        n : int
-            Number of nodes.
-
-        Returns
-        -------
-        ndarray of int
-            Shape (n, k), equal rows for nodes that are alike; k = 0 where all nodes are.
-
-        Raises
-        ------
-        InputError
-            If a value for each node is given for another number of nodes.
+        Result: shape (n, k), equal rows for nodes that are alike; k = 0 where all nodes are.
         """
         columns = [np.zeros((n, 0), np.int64)]
         for name, value in {"spread": self.spread, **self.noise}.items():
@@ -344,20 +248,8 @@ class Privacy:
     def pooled(self, title: str) -> int:
         """Size of the coalition against which shared noise has to hold.
 
-        Parameters
-        ----------
-        title : str
-            Name of the algorithm, for the message.
-
-        Returns
-        -------
-        int
-            How many members may combine what they know.
-
-        Raises
-        ------
-        UnsupportedError
-            If `coalition` is None, which rules out shared noise.
+        title: name of the algorithm, for the message. Result: how many members may combine what
+        they know.
         """
         if self.coalition is None:
             raise UnsupportedError(
@@ -371,15 +263,8 @@ class Privacy:
     def advice(self, records: float) -> list[str]:
         """Say in plain words where this budget promises next to nothing.
 
-        Parameters
-        ----------
-        records : float
-            Number of records in the whole network, a public number.
-
-        Returns
-        -------
-        list of str
-            One sentence for an epsilon above 20, one for a delta above 1/records; often none.
+        records: number of records in the whole network, a public number. Result: one sentence for
+        an epsilon above 20, one for a delta above 1/records; often none.
         """
         said = []
         largest = float(np.max(np.asarray(self.epsilon, float)))
@@ -400,32 +285,16 @@ class Privacy:
     def plain_noise(self) -> dict[str, Any]:
         """The given noise as plain values.
 
-        Returns
-        -------
-        dict
-            Numbers, or schedules as dictionaries.
+        Result: numbers, or schedules as dictionaries.
         """
         return {name: schedules.to_plain(value) for name, value in self.noise.items()}
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
-        Returns
-        -------
-        dict
-            Numbers, strings and lists only.
+        Result: numbers, strings and lists only.
         """
-        spread = schedules.to_plain(self.spread)
-        return {
-            "epsilon": list(self.epsilon) if isinstance(self.epsilon, tuple) else self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "mode": self.mode,
-            "spread": list(spread) if isinstance(spread, tuple) else spread,
-            "node_noise": self.node_noise,
-            "coalition": self.coalition,
-            **({"noise": self.plain_noise()} if self.noise else {}),
-        }
+        return {**plain(Promise, self), **({"noise": self.plain_noise()} if self.noise else {})}
 
 
 def _level(name: str, value: Any) -> Any:
@@ -436,14 +305,3 @@ def _level(name: str, value: Any) -> Any:
         value = schedules.per_node(value)
     schedules.check(name, value, per_node=True)
     return value if callable(value) else float(value)
-
-
-def _epsilon(value: Any) -> Any:
-    if isinstance(value, (str, bytes)) or value is None:
-        raise InputError(
-            f"epsilon must be a number above 0, not {value!r}; "
-            "for a run without privacy pass privacy=None."
-        )
-    if np.ndim(value) == 0:
-        return checks.positive("epsilon", value)
-    return tuple(checks.positive("epsilon", v) for v in value)

@@ -195,20 +195,7 @@ class Statement:
     def curve(self, node: int | None = None) -> Curve:
         """Privacy curve of one node: epsilon(delta), delta(epsilon), mu and the trade-off.
 
-        Parameters
-        ----------
-        node : int or None, default=None
-            Position of the node; None takes the one with the largest epsilon.
-
-        Returns
-        -------
-        Curve
-            The curve.
-
-        Raises
-        ------
-        InputError
-            If there is no such node.
+        node: position of the node; None takes the one with the largest epsilon.
         """
         which = self.worst_node if node is None else node
         if not 0 <= which < self.n_nodes:
@@ -216,18 +203,7 @@ class Statement:
         return self._curves[int(self._kinds[1][which])]
 
     def ledger(self, node: int) -> list[tuple[events.Event, int]]:
-        """Every release of one node.
-
-        Parameters
-        ----------
-        node : int
-            Position of the node.
-
-        Returns
-        -------
-        list of (Event, int)
-            Each event with how often it happened.
-        """
+        """Every release of one node."""
         return self.charges.events(node)
 
     def person(self, nodes: list[int]) -> float:
@@ -237,20 +213,7 @@ class Statement:
         between the nodes: what hides one is what hides the other, so there mu is the sum of the
         mu_i (Cauchy-Schwarz; nearly attained where the edges' noise is large).
 
-        Parameters
-        ----------
-        nodes : list of int
-            Different positions of nodes.
-
-        Returns
-        -------
-        float
-            Epsilon at the run's delta.
-
-        Raises
-        ------
-        InputError
-            If a position is repeated or out of range.
+        nodes: different positions of nodes. Result: epsilon at the run's delta.
         """
         from tacenda.privacy.accounting.judge import judge
 
@@ -275,10 +238,7 @@ class Statement:
         Never larger than `epsilon`, which holds against those who see every message, the members
         among them.
 
-        Returns
-        -------
-        FinalModel
-            Its epsilon at the run's delta, and what that rests on.
+        Result: its epsilon at the run's delta, and what that rests on.
         """
         if self.hidden is not None:
             largest = np.sort(self.hidden.mu)[-self.members_per_person :]
@@ -299,10 +259,7 @@ class Statement:
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files: the charges too, so that anybody can compose them again.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
         return {
             "epsilon": _number(self.epsilon),
@@ -352,18 +309,7 @@ class Statement:
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Statement:
-        """Read back what `to_plain` wrote.
-
-        Parameters
-        ----------
-        values : dict
-            The plain values.
-
-        Returns
-        -------
-        Statement
-            The same statement.
-        """
+        """Read back what `to_plain` wrote."""
         n = values["n_nodes"]
         charges = _charges(values, n)
         claimed = tuple(values["claimed"]) if values.get("claimed") else None

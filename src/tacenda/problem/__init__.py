@@ -1,1 +1,1 @@
-"""Problems: losses, regularisers, private records and the questions that may be asked of them."""
+"""Problems: a loss, a regulariser and the private records of every node."""

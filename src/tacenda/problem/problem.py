@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +15,15 @@ from tacenda import checks
 from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.privacy.noise.persons import PUBLIC_KEY
-from tacenda.problem import losses, regularisers
-from tacenda.problem.constants import LARGEST_RADIUS, RADIUS, SENSIBLE, Constants
-from tacenda.problem.store import DenseStore, SparseStore, Store
-from tacenda.problem.validate.labels import encode_labels
-from tacenda.problem.validate.persons import capped, joined_persons
-from tacenda.problem.validate.rows import NORM_SLACK, ByNode, bound_rows, read_shards
-from tacenda.problem.validate.weights import joined_weights
+from tacenda.questions.constants import LARGEST_RADIUS, SENSIBLE, Constants
+from tacenda.questions.solver import reference as solver_reference
+from tacenda.questions.store import DenseStore, SparseStore, Store
+from tacenda.questions.validate.labels import encode_labels
+from tacenda.questions.validate.persons import capped, joined_persons
+from tacenda.questions.validate.rows import NORM_SLACK, ByNode, bound_rows, read_shards
+from tacenda.questions.validate.weights import joined_weights
+from tacenda.terms.problem import Declared, DeclaredOptions
+from tacenda.terms.reference import takes
 
 _CHUNK_SCORES = 1 << 20
 # Table entries read between two looks at the losses, where nothing is copied
@@ -30,6 +32,7 @@ _NEARLY_FREE = 1e-9  # the strength of a constant that is not to be regularised
 _FEW_SCORES = 4  # up to so many scores a record a pass of our own is faster
 
 
+@takes(Declared)
 class Problem:
     """A convex learning problem over n nodes with private records.
 
@@ -46,28 +49,7 @@ class Problem:
     shards : list of (X_i, y_i), or dict
         The records of each node, in the graph's node order or by node label; X_i dense or scipy
         sparse of shape (m_i, p), y_i of shape (m_i,).
-    loss : str or Loss, default="logistic"
-        A name (`tacenda.losses.names()`) or an object of `tacenda.losses`.
-    regulariser : str, Regulariser or None, default="l2"
-        A name (`tacenda.regularisers.names()`) or an object of `tacenda.regularisers`.
-    strength : float or "auto", default=0.0001
-        r >= 0, the weight of the regulariser. "auto" leaves the objective open: a run that releases
-        the records' spectrum chooses it afterwards (docs/planner.md); everywhere else it is 1e-5.
-    loss_scale : float, default=1.0
-        c > 0, the weight of the loss.
-    data_norm : float, default=1.0
-        Public bound on the l2 norm of every row of X. Declare it from public knowledge: the
-        noise is computed from it.
-    row_scale : float, default=1.0
-        The public number by which the rows were divided to keep `data_norm`, as `Dataset.row_scale`
-        tells it. `strength` then means what it means for the rows before the division: the
-        regulariser is R(w / row_scale).
-    clip_norm : float or None, default=None
-        Public bound to which per-record gradients are clipped. Needed where the loss has no
-        bounded slope (squared loss); None does not clip.
-    radius : float, default=1000000000.0
-        Public bound on every coordinate of a model: points at which records are asked, and
-        messages, are cut to it.
+    {settings}
     on_large_rows : {"error", "scale"}, default="error"
         What happens to rows above `data_norm`: an error, or they are shortened to it, also those
         of test records. Shorten new rows likewise before you predict (`data.scale_rows`).
@@ -134,14 +116,6 @@ class Problem:
         self,
         shards: Sequence[Any] | Mapping[Any, Any] | ByNode,
         *,
-        loss: str | losses.Loss = "logistic",
-        regulariser: str | regularisers.Regulariser | None = "l2",
-        strength: float | str = 1e-4,
-        loss_scale: float = 1.0,
-        data_norm: float = 1.0,
-        row_scale: float = 1.0,
-        clip_norm: float | None = None,
-        radius: float = RADIUS,
         on_large_rows: str = "error",
         classes: Iterable[Any] | None = None,
         public_sizes: ArrayLike | None = None,
@@ -153,20 +127,14 @@ class Problem:
         person_key: bytes | None = None,
         one_record: bool = False,
         fingerprints: Array | None = None,
+        **settings: Unpack[DeclaredOptions],
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
         # are comes later.
-        declared = Constants.declared(
-            loss=loss,
-            regulariser=regulariser,
-            strength=strength,
-            loss_scale=_scaled_by(weight_bound, loss_scale) if weights is not None else loss_scale,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            radius=radius,
-            classes=2,
-            row_scale=row_scale,
-        )
+        declared = Constants.declared(classes=2, **settings)
+        if weights is not None:
+            scale = _scaled_by(weight_bound, declared.loss_scale)
+            declared = replace(declared, loss_scale=scale)
         self.loss = declared.loss
         self.regulariser = declared.regulariser
         self.strength = declared.strength
@@ -240,11 +208,6 @@ class Problem:
         **options : object
             As for `Problem`; `weights` and `persons` are arrays (N,) here.
 
-        Returns
-        -------
-        Problem
-            The problem.
-
         Raises
         ------
         InputError
@@ -280,10 +243,7 @@ class Problem:
     def declaration_missing(self) -> str | None:
         """What a private run should warn of: a label set that was read from the labels.
 
-        Returns
-        -------
-        str or None
-            The warning, once for each problem; None where the classes were declared.
+        Result: the warning, once for each problem; None where the classes were declared.
         """
         if not self._undeclared:
             return None
@@ -322,15 +282,8 @@ class Problem:
     def objective(self, w: ArrayLike) -> Any:
         """(1/n) sum_i f_i(w). Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            One model of shape (d,), or several as rows of (k, d).
-
-        Returns
-        -------
-        float or ndarray of float
-            A number for one model, (k,) values for several.
+        w: one model of shape (d,), or several as rows of (k, d). Result: a number for one model,
+        (k,) values for several.
         """
         rows, single = self._models(w)
         weights = np.repeat(self.loss_scale / (self.n_nodes * self.divisors), self.sizes)
@@ -340,15 +293,8 @@ class Problem:
     def loss_of(self, w: ArrayLike) -> Any:
         """Mean weighted loss over all records, without c and r R. Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            One model of shape (d,), or several as rows of (k, d).
-
-        Returns
-        -------
-        float or ndarray of float
-            A number for one model, (k,) values for several.
+        w: one model of shape (d,), or several as rows of (k, d). Result: a number for one model,
+        (k,) values for several.
         """
         rows, single = self._models(w)
         total = self._weighted(rows, np.full(len(self.store.labels), 1.0 / len(self.store.labels)))
@@ -357,15 +303,7 @@ class Problem:
     def local_objectives(self, w: ArrayLike) -> Floats:
         """f_i(w_i) of each node at its own model. Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            Shape (n, d), one row per node.
-
-        Returns
-        -------
-        ndarray of float
-            Shape (n,).
+        w: shape (n, d), one row per node.
         """
         rows, _ = self._models(w)
         data = self.loss_scale * self.local_losses(rows) * self.sizes / self.divisors
@@ -376,15 +314,7 @@ class Problem:
 
         Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            Shape (n, d), one row per node.
-
-        Returns
-        -------
-        ndarray of float
-            Shape (n,).
+        w: shape (n, d), one row per node.
         """
         rows, _ = self._models(w)
         return np.asarray(self.store.losses(np.arange(self.n_nodes), rows))
@@ -392,15 +322,8 @@ class Problem:
     def accuracy(self, w: ArrayLike) -> Any:
         """Share of all records classified correctly. Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            One model of shape (d,), or several as rows of (k, d).
-
-        Returns
-        -------
-        float, ndarray of float or None
-            A number for one model, (k,) values for several; None for a regression.
+        w: one model of shape (d,), or several as rows of (k, d). Result: a number for one model,
+        (k,) values for several; None for a regression.
         """
         if self.loss.kind == "regression":
             return None
@@ -415,20 +338,7 @@ class Problem:
     def scores_of(self, w: ArrayLike) -> Array:
         """Scores of all records under one model. Reads private data without noise.
 
-        Parameters
-        ----------
-        w : array_like
-            One model, shape (d,).
-
-        Returns
-        -------
-        ndarray
-            Shape (N,), or (N, K) for K classes.
-
-        Raises
-        ------
-        InputError
-            If the shape does not fit.
+        w: one model, shape (d,). Result: shape (N,), or (N, K) for K classes.
         """
         rows, single = self._models(w)
         if not single:
@@ -440,22 +350,8 @@ class Problem:
     def predict_scores(self, x: Any, w: ArrayLike) -> Array:
         """Scores of new records under one model.
 
-        Parameters
-        ----------
-        x : array_like or scipy sparse
-            New records, shape (N, p).
-        w : array_like
-            One model, shape (d,).
-
-        Returns
-        -------
-        ndarray
-            Shape (N,), or (N, K) for K classes.
-
-        Raises
-        ------
-        InputError
-            If the shapes do not fit.
+        x: new records, shape (N, p). w: one model, shape (d,). Result: shape (N,), or (N, K) for K
+        classes.
         """
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
@@ -467,13 +363,7 @@ class Problem:
 
     # ---- other problems of the same records, for comparison; nothing is copied but one column
     def pooled(self) -> Problem:
-        """All records as those of a single node: what a trusted server would hold.
-
-        Returns
-        -------
-        Problem
-            The problem with one node. Its records are private as before.
-        """
+        """All records as those of a single node: what a trusted server would hold."""
         declared = None if self.public_sizes is None else self.public_sizes.sum(keepdims=True)
         count = len(self.store.labels)
         found = self._part(slice(0, count), np.array([0, count]), declared)
@@ -484,32 +374,13 @@ class Problem:
         return found
 
     def of_node(self, position: int) -> Problem:
-        """One node's records, as a problem of that node alone.
-
-        Parameters
-        ----------
-        position : int
-            Position of the node.
-
-        Returns
-        -------
-        Problem
-            The problem with one node.
-        """
+        """One node's records, as a problem of that node alone."""
         return self.of_nodes([position])
 
     def of_nodes(self, positions: ArrayLike) -> Problem:
         """Some nodes' records, as a problem of those nodes; a copy, where they are not consecutive.
 
-        Parameters
-        ----------
-        positions : array_like of int
-            Positions of the nodes, in the order that the new problem has them in.
-
-        Returns
-        -------
-        Problem
-            The problem with these nodes.
+        positions: positions of the nodes, in the order that the new problem has them in.
         """
         at, before = np.asarray(positions, np.int64), self.store.offsets
         counts = self.sizes[at]
@@ -523,15 +394,7 @@ class Problem:
     def with_one_feature(self, position: int | None) -> Problem:
         """The records with one of their features only.
 
-        Parameters
-        ----------
-        position : int or None
-            Which feature; None takes a constant 1, which is as good as not regularised.
-
-        Returns
-        -------
-        Problem
-            The problem with one feature.
+        position: which feature; None takes a constant 1, which is as good as not regularised.
         """
         rows: Any = self.store.rows
         if position is None:
@@ -580,18 +443,8 @@ class Problem:
         It is the reference of a simulation. Smooth problems are solved to gradient norm
         `tolerance`; the others to that optimality residual or duality gap.
 
-        Parameters
-        ----------
-        tolerance : float, default=1e-10
-            When to stop, above 0.
-
-        Returns
-        -------
-        ndarray of float
-            The optimal model, shape (d,).
+        tolerance: when to stop, above 0. Result: the optimal model, shape (d,).
         """
-        from tacenda.problem.solver import reference as solver_reference
-
         return solver_reference.solve(self, checks.positive("tolerance", tolerance))
 
     def _models(self, w: ArrayLike) -> tuple[Floats, bool]:
@@ -648,7 +501,7 @@ def _scaled_by(weight_bound: float, loss_scale: float) -> float:
     """c times the bound of the weights: these are kept as shares of it, from 0 to 1, so that every
     bound on a record holds as it stands, and each answer grows by the bound through c alone."""
     bound = checks.between("weight_bound", weight_bound, *SENSIBLE, open_ends=False)
-    return bound * checks.positive("loss_scale", loss_scale)
+    return bound * loss_scale
 
 
 def _sizes(public_sizes: ArrayLike | None, n: int) -> Floats | None:

@@ -7,6 +7,7 @@ or a `RunResult`.
     evaluation_page(found, path)  what `tacenda evaluate` found, as one page (extra `report`)
     private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found (extra `report`)
     model_card(result)           Markdown that states what one model promises
+    Chart, Series, TextTable, Column, render_page    figures and tables for a page of your own
 
 Nothing here reads records: only what a run has written down.
 """
@@ -19,19 +20,36 @@ from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
     from tacenda.report.card import model_card
+    from tacenda.report.charts import Chart, Column, Series, TextTable
     from tacenda.report.evaluation import evaluation_page
-    from tacenda.report.html_page import build
+    from tacenda.report.html_page import build, render_page
     from tacenda.report.paper_figures import figures
     from tacenda.report.private_evaluation import private_evaluation_page
 
 _HOMES = {
+    "Chart": "charts",
+    "Column": "charts",
+    "Series": "charts",
+    "TextTable": "charts",
     "build": "html_page",
     "evaluation_page": "evaluation",
     "figures": "paper_figures",
     "model_card": "card",
     "private_evaluation_page": "private_evaluation",
+    "render_page": "html_page",
 }
 
-__all__ = ["build", "evaluation_page", "figures", "model_card", "private_evaluation_page"]
+__all__ = [
+    "Chart",
+    "Column",
+    "Series",
+    "TextTable",
+    "build",
+    "evaluation_page",
+    "figures",
+    "model_card",
+    "private_evaluation_page",
+    "render_page",
+]
 
 __getattr__ = lazily(__name__, _HOMES)

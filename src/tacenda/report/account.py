@@ -163,8 +163,9 @@ def together(accounts: list[Account]) -> tuple[float, float] | None:
 
 
 def _pure(listed: list[tuple[events.Event, int]]) -> bool:
-    """Equal pure rounds compose in closed form; different ones, and l2-Laplace noise, do not."""
-    return len({event for event, _ in listed}) == 1 and isinstance(listed[0][0], events.Pure)
+    """Equal pure rounds compose quickly; different ones, and l2-Laplace noise on values, do not."""
+    quick = events.Pure | events.ObjectiveLaplace
+    return len({event for event, _ in listed}) == 1 and isinstance(listed[0][0], quick)
 
 
 def _first(listed: list[tuple[events.Event, int]], count: int) -> list[tuple[events.Event, int]]:

@@ -13,7 +13,7 @@ from tacenda.report import numbers
 from tacenda.report.account import Account
 from tacenda.report.wording import ACCOUNTANTS, meaning, relation_of
 from tacenda.runtime.result import RunResult
-from tacenda.terms.closing import closing_words
+from tacenda.terms.closing import closing_words, finish_of
 from tacenda.words import counted
 
 
@@ -26,11 +26,6 @@ def model_card(result: RunResult) -> str:
     ----------
     result : RunResult
         What `simulate` or `load` returned.
-
-    Returns
-    -------
-    str
-        Markdown text.
 
     Examples
     --------
@@ -161,9 +156,8 @@ def _training(s: dict[str, Any]) -> str:
         f"{k} {numbers.setting(v)}" for k, v in s["algorithm"].items() if k != "name"
     )
     sizes = np.asarray(s["problem"]["sizes"])
-    closing = closing_words(s.get("finish_mixing", 0))
     return (
         f"{s['algorithm']['name']} ({chosen}), {counted(s['rounds'], 'round')}, "
-        f"output {s.get('output')}, {closing}, "
+        f"output {s.get('output')}, {closing_words(finish_of(s))}, "
         f"on {counted(int(sizes.sum()), 'record')}."
     )

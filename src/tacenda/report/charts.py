@@ -16,11 +16,34 @@ MOST_POINTS, MOST_ROWS = 400, 40
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line or cloud: x (k,), y (k,), and the range low..high over the seeds where there is one.
+    """One line or cloud of points of a `Chart`.
 
-    colour: position in the palette; dashes and symbols follow it, so that colour is never the only
-    difference. style: "line", "points" (marks joined by a line), "mark" (one mark that stands out)
-    or "level" (a thin grey line).
+    Parameters
+    ----------
+    name : str
+        Its name in the legend.
+    x : ndarray
+        Shape (k,).
+    y : ndarray
+        Shape (k,).
+    colour : int
+        Position in the palette. Dashes and symbols follow it, so that colour is never the only
+        difference.
+    low : ndarray or None, default=None
+        Shape (k,): the lower end of a range, such as the least value over the seeds.
+    high : ndarray or None, default=None
+        Shape (k,): its upper end.
+    style : {"line", "points", "mark", "level"}, default="line"
+        A line, marks joined by a line, one mark that stands out, or a thin grey line.
+    legend : bool, default=True
+        Whether the legend and the table of numbers have it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> tc.report.Series("DVP", np.array([1.0, 2.0]), np.array([0.5, 0.4]), 0).style
+    'line'
     """
 
     name: str
@@ -35,8 +58,47 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Everything a drawing needs. `words` is what a reader hears who cannot see it;
-    percent: y is a share."""
+    """A figure as a plain description: drawn by plotly, or written as a table.
+
+    Parameters
+    ----------
+    key : str
+        A name that no other chart of the page has.
+    title : str
+        The title.
+    x_label : str
+        What x is.
+    y_label : str
+        What y is.
+    series : list of Series
+        What is drawn, in order.
+    words : str
+        What a reader hears who cannot see the drawing.
+    note : str, default=""
+        A sentence below it.
+    x_log : bool, default=False
+        Whether the x axis is logarithmic.
+    y_log : bool, default=False
+        Whether the y axis is logarithmic.
+    percent : bool, default=False
+        Whether y is a share, shown in percent.
+    tab : str, default=""
+        A shorter title for a tab.
+    x_ticks : tuple of float, default=()
+        The values that are written on the x axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> rounds, risk = np.array([1.0, 2.0]), np.array([0.5, 0.4])
+    >>> lines = [tc.report.Series("DVP", rounds, risk, 0)]
+    >>> chart = tc.report.Chart("risk", "Risk", "round", "risk", lines, "Risk falls.")
+    >>> chart.figure()["data"][0]["y"]
+    [0.5, 0.4]
+    >>> chart.table().rows
+    [['1', '0.5000'], ['2', '0.4000']]
+    """
 
     key: str
     title: str
@@ -51,9 +113,17 @@ class Chart:
     tab: str = ""
     x_ticks: tuple[float, ...] = ()
 
+    def figure(self) -> dict[str, Any]:
+        """Return {"data", "layout"} for plotly.js; the page fills in the colours."""
+        from tacenda.report.plotly_figures import chart_figure
+
+        return chart_figure(self)
+
     def table(self) -> TextTable:
-        """The numbers: one row per x, one column per series;
-        at most MOST_ROWS rows, evenly thinned."""
+        """Return the numbers, one row per x and one column per series.
+
+        There are at most 40 rows, evenly thinned.
+        """
         xs = np.unique(np.concatenate([s.x for s in self.series]))
         rows_x = thin(xs, MOST_ROWS)
         named = [s for s in self.series if s.legend]
@@ -79,7 +149,21 @@ class Chart:
 
 @dataclass(frozen=True)
 class Column:
-    """A table column: its heading, and whether it holds numbers (set right, digits aligned)."""
+    """A column of a `TextTable`.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    number : bool, default=False
+        Whether it holds numbers, which are set right with their digits aligned.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.report.Column("epsilon", number=True).title
+    'epsilon'
+    """
 
     title: str
     number: bool = False
@@ -87,8 +171,26 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TextTable:
-    """Rows of finished text; `sort` holds for each cell what a column is sorted by,
-    where text would mislead."""
+    """A table of finished text.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows.
+    columns : list of Column
+        The columns.
+    rows : list of list of str
+        The cells.
+    sort : list of list, default=[]
+        What each cell is sorted by, where its text would mislead.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> columns = [tc.report.Column("method"), tc.report.Column("risk", number=True)]
+    >>> tc.report.TextTable("Risk", columns, [["DVP", "0.4"]]).rows[0]
+    ['DVP', '0.4']
+    """
 
     caption: str
     columns: list[Column]

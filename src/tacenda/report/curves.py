@@ -8,6 +8,7 @@ from tacenda.evaluation import measures
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Series, over_seeds
 from tacenda.report.reading import Folder, Group
+from tacenda.terms.closing import closes
 
 # metric: (title, axis, what a reader wants of it, logarithmic)
 METRICS: dict[str, tuple[str, str, str, bool]] = {
@@ -182,8 +183,7 @@ def _course_note(folder: Folder, wish: str) -> str:
     parts = [wish.capitalize() + "."] if wish else []
     if any(len(group.runs) > 1 for group in folder.groups):
         parts.append("Line: mean over the seeds; band: least to largest.")
-    closing = {group.settings.get("finish_mixing", 0) for group in folder.groups} - {0}
-    if closing:
+    if any(closes(group.settings) for group in folder.groups):
         parts.append(
             "The last point comes after the closing rounds, "
             "which only mix or average what was already sent and cost no privacy."

@@ -163,11 +163,6 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
     out : str or Path
         The file to write.
 
-    Returns
-    -------
-    Path
-        The file that was written.
-
     Examples
     --------
     >>> import os, tempfile
@@ -181,7 +176,7 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
     ...     tc.report.evaluation_page(found, os.path.join(folder, "evaluation.html")).name
     'evaluation.html'
     """
-    from tacenda.report.html_page import panels_of, plotly_js, rendered
+    from tacenda.report.html_page import asset, panels_of, render_page
 
     name, drawn = str(found["run"]), found["figures"]
     values = found["measures"]
@@ -189,9 +184,8 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         [measures.MEASURES[key].heading, measures.text(key, value)] for key, value in values.items()
     ]
     table = TextTable("Measures", [Column("Measure"), Column("Value", True)], shown)
-    page = rendered(
-        "evaluation.html.j2",
-        plotly_js(),
+    page = render_page(
+        asset("evaluation.html.j2"),
         name=name,
         data=str(found["data"]),
         records=numbers.whole(int(found["records"])),

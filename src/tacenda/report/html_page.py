@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from tacenda.errors import StateError
+from tacenda.evaluation.private import PrivateEvaluation
 from tacenda.formats.files import write_text
 from tacenda.report import curves, evaluation, network_drawing, numbers, tables, wording
 from tacenda.report.charts import Chart, TextTable
+from tacenda.report.plotly_figures import network_figure
 from tacenda.report.reading import Folder, of_result, read
 from tacenda.runtime.result import RunResult
 from tacenda.words import noun
@@ -47,11 +49,6 @@ def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
     out : str, Path or None, default=None
         Where to write; by default report.html, in the folder.
 
-    Returns
-    -------
-    Path
-        The file that was written.
-
     Raises
     ------
     InputError
@@ -68,9 +65,8 @@ def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
     ...     tc.report.build(result, os.path.join(folder, "report.html")).name
     'report.html'
     """
-    library = plotly_js()
     folder = of_result(run) if isinstance(run, RunResult) else read(run)
-    page = render(folder, library)
+    page = render(folder)
     target = folder.path / "report.html" if out is None else Path(out)
     if target.is_dir():
         raise StateError(
@@ -89,13 +85,31 @@ def plotly_js() -> str:
     return str(get_plotlyjs())
 
 
-def render(folder: Folder, library: str) -> str:
+def render(folder: Folder) -> str:
     """The whole page as text."""
-    return rendered("report.html.j2", library, **content(folder))
+    return render_page(asset("report.html.j2"), **content(folder))
 
 
-def rendered(template: str, library: str, **values: Any) -> str:
-    """A template with its values, and with all that it needs inside."""
+def render_page(template: str, **values: Any) -> str:
+    """Fill in the template of a self-contained page (extra `report`).
+
+    Besides `values` a template may use `library` (plotly.js), `style` and `script`, which draw
+    every element of class "plot" as the report does, and the filter `script_json`, which puts a
+    `Chart.figure()` into a script element. Values are escaped.
+
+    Parameters
+    ----------
+    template : str
+        The template itself, in Jinja's language.
+    **values : object
+        The values of the names in it.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.report.render_page("<title>{{ title }}</title>", title="Risk & privacy")
+    '<title>Risk &amp; privacy</title>'
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Every value is escaped, except for the three trusted texts below.
@@ -108,11 +122,11 @@ def rendered(template: str, library: str, **values: Any) -> str:
         finalize=_unbroken,
     )
     environment.filters["script_json"] = script_json
-    return environment.get_template(template).render(
+    return environment.from_string(template).render(
         **values,
-        library=library.replace("</script", "<\\/script"),
-        style=_asset("style.css"),
-        script=_asset("script.js"),
+        library=plotly_js().replace("</script", "<\\/script"),
+        style=asset("style.css"),
+        script=asset("script.js"),
     )
 
 
@@ -132,8 +146,6 @@ def _warnings(folder: Folder) -> list[str]:
     found = [w for run in folder.runs for w in run.result.warnings]
     closing = folder.path / "evaluation.json"
     if folder.manifest and closing.is_file():
-        from tacenda.evaluation.private import PrivateEvaluation
-
         found += PrivateEvaluation.from_plain(json.loads(closing.read_text("utf-8"))).warnings
     return list(dict.fromkeys(found))
 
@@ -278,18 +290,14 @@ def _quality(folder: Folder, metric: str) -> tuple[str, str, str]:
 
 def panels_of(charts: list[Chart]) -> list[Panel]:
     """Charts with their drawings and their numbers."""
-    from tacenda.report.plotly_figures import chart_figure
-
     return [
-        Panel(c.key, c.title, c.tab or c.title, c.words, c.note, chart_figure(c), c.table())
+        Panel(c.key, c.title, c.tab or c.title, c.words, c.note, c.figure(), c.table())
         for c in charts
     ]
 
 
 def _network_panel(net: network_drawing.NetworkDrawing) -> list[Panel]:
     """Empty where the network is too large to draw."""
-    from tacenda.report.plotly_figures import network_figure
-
     if net.positions is None:
         return []
     traffic = (
@@ -330,5 +338,6 @@ def _unbroken(value: Any) -> Any:
     return value
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A template, style or script of the report as text."""
     return (Path(__file__).parent / "template" / name).read_text(encoding="utf-8")

@@ -60,11 +60,6 @@ def figures(
     formats : sequence of {"svg", "pdf"}, default=('svg', 'pdf')
         Which formats.
 
-    Returns
-    -------
-    list of Path
-        The files that were written.
-
     Raises
     ------
     InputError

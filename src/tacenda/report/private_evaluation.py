@@ -25,24 +25,19 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
     out : str or Path
         The file to write.
 
-    Returns
-    -------
-    Path
-        The file that was written.
-
     Examples
     --------
     >>> import os, tempfile
     >>> import numpy as np
     >>> import tacenda as tc
-    >>> from tacenda.problem.counts import ClassCounts
+    >>> from tacenda.questions.counts import ClassCounts
     >>> counts = ClassCounts(2)
     >>> found = tc.evaluation.PrivateEvaluation(counts, np.ones(counts.length), 0.1, 60, None)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tc.report.private_evaluation_page(found, os.path.join(folder, "page.html")).name
     'page.html'
     """
-    from tacenda.report.html_page import panels_of, plotly_js, rendered
+    from tacenda.report.html_page import asset, panels_of, render_page
 
     p, level = found.privacy, f"{found.level:.0%}"
     noisy = p is not None
@@ -53,9 +48,8 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
         else "These counts were released without noise: this page is not private."
     )
     many = "a private number of" if found.records is None else numbers.whole(found.records)
-    page = rendered(
-        "evaluation.html.j2",
-        plotly_js(),
+    page = render_page(
+        asset("evaluation.html.j2"),
         name=str(found.about.get("name", "Private evaluation")),
         data=str(found.about.get("data", "held-out records")),
         records=many,

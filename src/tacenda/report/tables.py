@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tacenda.evaluation import measures
+from tacenda.evaluation.measure import IN_RESULTS
+from tacenda.formats.text import from_toml
 from tacenda.report import numbers
 from tacenda.report.charts import Column, TextTable
 from tacenda.report.curves import about, is_share
 from tacenda.report.reading import Folder, Group
 from tacenda.terms.method import SETTINGS
-from tacenda.terms.setting import Setting
+from tacenda.terms.problem import DECLARED
+from tacenda.terms.sections import SECTIONS
+from tacenda.terms.setting import Setting, settings
 from tacenda.words import counted
 
 # Of the final models: what people read first, then what the methods are compared by
-MEASURES = ("accuracy", "roc_auc", "f1", "r2", "rmse", "mae")
 OTHERS = ("worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
 MOST_COEFFICIENTS = 500
 _HEADINGS = {
@@ -29,6 +33,8 @@ _HEADINGS = {
     "relation": "Relation",
     "adjacency": "Relation",
 }
+# Settings of the problem that have a row of their own; loss, strength and norm are told in words
+OTHER_DECLARED = [s for s in DECLARED if s.title != s.name]
 _LISTS = ("feature_names", "node_labels", "notes")  # long, and shown elsewhere
 
 
@@ -76,9 +82,9 @@ def references(folder: Folder) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def shown_metrics(folder: Folder) -> list[str]:
     """The measures that the table of results has room for."""
-    known = folder.measures
-    tested = any(f"test_{m}" in known for m in MEASURES)
-    first = [f"test_{m}" if tested else m for m in MEASURES]
+    known, shown = folder.measures, measures.shown(IN_RESULTS)
+    tested = any(f"test_{m}" in known for m in shown)
+    first = [f"test_{m}" if tested else m for m in shown]
     headline = [m for m in first if m in known]
     same = [m.removeprefix("test_") for m in headline[:1] if tested]  # on training records
     others = [m for m in OTHERS if m in known and not (m == "loss" and "objective" in known)]
@@ -143,11 +149,10 @@ def problem(folder: Folder) -> list[tuple[str, str]]:
     facts = [
         ("Loss", p["loss"]),
         ("Regulariser", f"{p['regulariser']}, strength {numbers.strength(p)}"),
-        ("Loss scale", numbers.setting(p["loss_scale"])),
         ("Features", numbers.whole(int(p["n_features"]))),
         ("Classes", ", ".join(p["classes"]) if p.get("classes") else "none (regression)"),
         ("Public bound on a record's norm", numbers.row_bound(p)),
-        ("Gradient clipping", numbers.setting(p["clip_norm"])),
+        *((s.title, numbers.setting(p[s.name])) for s in OTHER_DECLARED if s.name in p),
         ("Records", f"{total} in all, {fewest} to {most} per node"),
         (
             "Network",
@@ -163,8 +168,19 @@ def dataset(folder: Folder) -> tuple[list[tuple[str, str]], list[str]]:
     stated = folder.manifest.get("dataset") or {}
     notes = stated.get("notes") or []
     shown = [(k, v) for k, v in stated.items() if k not in _LISTS and v not in (None, "", [])]
+    shown += [(k, v) for k, v in _chosen(folder) if k not in stated]
     facts = [(k.replace("_", " ").capitalize(), _value(v)) for k, v in shown]
     return facts, [str(n) for n in (notes if isinstance(notes, list) else [notes])]
+
+
+def _chosen(folder: Folder) -> Iterator[tuple[str, Any]]:
+    """(name, value) of the settings of data and network that are not at their defaults."""
+    stated = from_toml(folder.config)
+    for section in ("data", "network"):
+        for s in settings(SECTIONS[section]):
+            value = stated.get(section, {}).get(s.key)
+            if value is not None and value != s.assumed:
+                yield s.title, value
 
 
 def versions(folder: Folder) -> list[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""The application: from a configuration to a finished run folder (`tc.fit`, `tc.compare`)."""
+"""A TOML file or flags in, a run folder out (`tc.fit`, `tc.compare`)."""

@@ -10,26 +10,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacenda.config import read
-from tacenda.config.choice import Choice, resolved
-from tacenda.config.cost import check_declared
-from tacenda.config.objects import privacy_of
-from tacenda.config.private_run import PrivateRun, private_run
-from tacenda.config.sections import ComparedSection, RunConfig
 from tacenda.errors import EngineError, InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
 from tacenda.planning.advice import noise_advice
-from tacenda.runs import references, simulations, table
+from tacenda.runs import read, references, simulations, table
+from tacenda.runs.choice import Choice, resolved
+from tacenda.runs.cost import check_declared
+from tacenda.runs.objects import privacy_of
+from tacenda.runs.private_run import PrivateRun, private_run
+from tacenda.runs.sections import ComparedSection, RunConfig
 from tacenda.runs.simulations import Simulated
 from tacenda.runs.timing import PLANNING, READING, REFERENCES, WRITING, Timing
-from tacenda.runtime.held import Held
+from tacenda.runtime.held_out import HeldOutRecords
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.metrics import check_metrics
 from tacenda.runtime.ranks import ALONE, Ranks
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder, default_path
 from tacenda.runtime.spec import check_privacy
-from tacenda.runtime.unseen import Unseen
 
 if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
@@ -110,15 +109,8 @@ class Fitted:
         that the privacy noise adds, or with the intervals that the run tells or that were asked
         for (`ask_intervals`); they cost no privacy.
 
-        Parameters
-        ----------
-        run : str or None, default=None
-            Which run, as in `results`; by default the first.
-
-        Returns
-        -------
-        CoefficientTable
-            The rows by feature name, the intercept last.
+        run: which run, as in `results`; by default the first. Result: the rows by feature name, the
+        intercept last.
         """
         from tacenda.data.schema import Schema
         from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
@@ -136,15 +128,8 @@ class Fitted:
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).
 
-        Parameters
-        ----------
-        path : str, Path or None, default=None
-            Where to write; by default report.html in the folder.
-
-        Returns
-        -------
-        Path
-            The file that was written.
+        path: where to write; by default report.html in the folder. Result: the file that was
+        written.
         """
         from tacenda.report import build
 
@@ -170,11 +155,6 @@ def fit(config: Source, *, resume: bool = False, progress: str | bool = "auto") 
         Continue the interrupted run of that folder.
     progress : {"auto", True, False}, default="auto"
         Whether to show a progress bar; "auto" shows one on a terminal.
-
-    Returns
-    -------
-    Fitted
-        The finished run folder.
 
     Raises
     ------
@@ -325,7 +305,7 @@ def run(
         raise
     with timing.part(REFERENCES):
         rows = _rows(config, private, done)
-        affordable = references.affordable(private.held, config)
+        affordable = references.affordable(private.shards, config)
         dataset = _about(private, config)
         small = _small_nodes(private, config.privacy.adjacency)
     if not ranks.root:
@@ -395,7 +375,7 @@ def _path(config: RunConfig, command: str, chosen: list[Choice]) -> Path:
 
 def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -> None:
     """Refuse what cannot work for any algorithm before the first one runs or writes."""
-    facts = private.held.facts(config.privacy.adjacency, config.run.solver_tolerance)
+    facts = private.shards.facts(config.privacy.adjacency, config.run.solver_tolerance)
     topology = Topology.of(private.graph)
     for choice in chosen:
         budget = check_privacy(privacy_of(config.privacy), choice.method.algorithm)
@@ -409,10 +389,10 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
 def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list[dict[str, Any]]:
     """The table: what a run is compared with, and every algorithm between. All ranks work on it,
     and the root's is whole."""
-    adjacency, held, test = config.privacy.adjacency, private.held, private.unseen
+    adjacency, shards, test = config.privacy.adjacency, private.shards, private.test_records
 
-    def measure(held: Held, test: Unseen | None, models: Any) -> dict[str, Any]:
-        return table.evaluate(held, test, models, adjacency, private.label_units)
+    def measure(shards: LocalShards, test: HeldOutRecords | None, models: Any) -> dict[str, Any]:
+        return table.evaluate(shards, test, models, adjacency, private.label_units)
 
     rows = []
     for label in dict.fromkeys(one.label for one in done):
@@ -420,17 +400,17 @@ def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list
         rows.append(table.row(label, [one.result for one in mine], [one.measured for one in mine]))
     if not config.run.references:
         return rows
-    best = references.ceiling(held, private.graph, test, measure)
+    best = references.ceiling(shards, private.graph, test, measure)
     for row in rows:
         if row.get("objective") is not None and best.get("objective") is not None:
             row["suboptimality"] = row["objective"] - best["objective"]
     server = alone = None
-    if references.affordable(held, config):
-        server = references.trusted_server(held, test, config, measure)
-        alone = references.one_node(held, test, config, measure)
+    if references.affordable(shards, config):
+        server = references.trusted_server(shards, test, config, measure)
+        alone = references.one_node(shards, test, config, measure)
     names = private.dataset.feature_names
     intercept = len(names) - 1 if names and names[-1] == "intercept" else None
-    floor = references.floor(held, test, intercept, measure, adjacency)
+    floor = references.floor(shards, test, intercept, measure, adjacency)
     return [row for row in (best, server, *rows, alone, floor) if row is not None]
 
 
@@ -450,7 +430,7 @@ def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
     data = private.dataset
     # Under add-remove how many records there are is private
     counted = config.privacy.adjacency == "replace-one"
-    names, test = private.node_labels, private.unseen
+    names, test = private.node_labels, private.test_records
     return {
         "name": data.name,
         "source": config.data.name or Path(str(config.data.file)).name,
@@ -462,7 +442,7 @@ def _about(private: PrivateRun, config: RunConfig) -> dict[str, Any]:
         "positive": data.classes[1] if data.classes and len(data.classes) == 2 else None,
         "norm": data.norm,
         "row_scale": data.row_scale,
-        "nodes": private.held.n,
+        "nodes": private.shards.n,
         "node_labels": None if names is None else [str(label) for label in names],
         "schema_hash": data.schema_hash,
         "notes": list(data.notes),
@@ -473,7 +453,7 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
     """A node averages its own records: one with few of them needs noise that drowns the others'."""
     if adjacency != "replace-one" or private.problem.public_sizes is not None:
         return []
-    sizes = sorted(int(size) for size in private.held.sizes)
+    sizes = sorted(int(size) for size in private.shards.sizes)
     least, middle = sizes[0], sizes[len(sizes) // 2]
     if least * 10 >= middle:
         return []

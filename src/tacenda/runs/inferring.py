@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tacenda import checks
-from tacenda.config import read
-from tacenda.config.private_run import private_run
-from tacenda.config.sections import RunConfig
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.evaluation.coefficients import design_of, shortening_note
@@ -20,8 +17,13 @@ from tacenda.inference.design import Design, Forecast, forecast
 from tacenda.inference.result import Inference
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
+from tacenda.runs import read
+from tacenda.runs.private_run import private_run
+from tacenda.runs.sections import RunConfig
 from tacenda.runtime.result import RunResult, load
 from tacenda.runtime.run_folder import RunFolder, run_name
+from tacenda.terms.border import stated
+from tacenda.terms.privacy import Promise
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +133,11 @@ def question(
         )
     result = load(home.path / files[name])
     section = read.build(read.read_file(home.path), str(home.path)).privacy
+    promise = stated(Promise, section)
     privacy = Privacy(
         epsilon,
         (section.delta or 1e-5) if delta is None else delta,
         section.adjacency,
-        coalition=None if section.coalition == "all" else section.coalition,
+        coalition=promise["coalition"],
     )
     return Question(home, name, result, privacy)

@@ -1,7 +1,10 @@
 """What a run is compared with: the noise-free optimum, a trusted server, one node alone, the floor.
 
 All of them read private records for the sake of a simulation, and are marked so where they are
-shown. No model of theirs is kept.
+shown. The optimum and the floor are computed without noise. A trusted server and one node alone are
+further private fits, each at the run's own epsilon and each with a ledger of its own: the promise
+of the run does not cover them (`NOTE`), and its statement does not count them. No model of theirs
+is kept.
 """
 
 from __future__ import annotations
@@ -12,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.config.sections import RunConfig
 from tacenda.errors import TacendaError, UnsupportedError
+from tacenda.evaluation.measures import as_shown
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan_facts
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
-from tacenda.runtime.held import Held
-from tacenda.runtime.metrics import as_shown
-from tacenda.runtime.unseen import Unseen
+from tacenda.questions.facts import Facts
+from tacenda.runs.sections import RunConfig
+from tacenda.runtime.held_out import HeldOutRecords
+from tacenda.runtime.local_shards import LocalShards
 
 CEILING, SERVER = "noise-free optimum (ceiling)", "trusted server, same epsilon"
 ALONE, FLOOR, MEAN = "one node alone, same epsilon", "majority class (floor)", "mean (floor)"
@@ -41,47 +44,53 @@ LEFT_OUT = (
 IN_PARTS = "all records would have to be in one process; run it without mpiexec"
 
 # (records, test records, models) -> measures
-Evaluate = Callable[[Held, Unseen | None, Any], dict[str, Any]]
+Evaluate = Callable[[LocalShards, HeldOutRecords | None, Any], dict[str, Any]]
 
 
-def ceiling(held: Held, graph: Any, test: Unseen | None, measure: Evaluate) -> dict[str, Any]:
+def ceiling(
+    shards: LocalShards, graph: Any, test: HeldOutRecords | None, measure: Evaluate
+) -> dict[str, Any]:
     """The centralised optimum without privacy:
     nothing that learns this model can do better on the objective."""
-    if held.whole is not None:
-        return _row(CEILING, measure(held, test, held.whole.solve(TOLERANCE)))
+    if shards.whole is not None:
+        return _row(CEILING, measure(shards, test, shards.whole.solve(TOLERANCE)))
     try:
-        model = _optimum(held, graph)
+        model = _optimum(shards, graph)
     except UnsupportedError as why:
         return {**_row(CEILING, {}), "missing": str(why)}
-    return _row(CEILING, measure(held, test, model))
+    return _row(CEILING, measure(shards, test, model))
 
 
-def _optimum(held: Held, graph: Any) -> Any:
+def _optimum(shards: LocalShards, graph: Any) -> Any:
     """The optimum found by all ranks, each of which has its own nodes' records only."""
     from tacenda.algorithms.optimum import Optimum
     from tacenda.runtime.simulate import simulate
 
-    if not held.problem.loss.smooth:
-        raise UnsupportedError(f"for the loss {held.problem.loss.name!r} {IN_PARTS}")
+    if not shards.problem.loss.smooth:
+        raise UnsupportedError(f"for the loss {shards.problem.loss.name!r} {IN_PARTS}")
     method = Optimum(tolerance=TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = simulate(
-            held.problem,
+            shards.problem,
             graph,
             method,
             method.default_rounds,
             seed=0,
-            blocks=held.parts,
+            blocks=shards.parts,
             record_every=0,
             progress=False,
-            transport=held.ranks,
+            transport=shards.ranks,
         )
     return np.ravel(found.model)
 
 
 def floor(
-    held: Held, test: Unseen | None, intercept: int | None, measure: Evaluate, adjacency: str
+    shards: LocalShards,
+    test: HeldOutRecords | None,
+    intercept: int | None,
+    measure: Evaluate,
+    adjacency: str,
 ) -> dict[str, Any]:
     """What knows nothing of a record: a constant score that predicts the base rates, or the mean of
     a regression.
@@ -93,15 +102,15 @@ def floor(
     Under add-remove without objective and loss: where every record has the same score they are the
     number of records in disguise.
     """
-    alone, among = held.with_one_feature(None), None
+    alone, among = shards.with_one_feature(None), None
     if intercept is not None:
-        among = held.with_one_feature(intercept)
+        among = shards.with_one_feature(intercept)
     answers = None if test is None else test.all_labels
-    label = MEAN if held.problem.loss.kind == "regression" else FLOOR
+    label = MEAN if shards.problem.loss.kind == "regression" else FLOOR
     if alone is None:  # not the root, which does the rest by itself
         return _row(label, {})
-    column = None if answers is None else Unseen(np.ones((len(answers), 1)), answers)
-    found = measure(Held.alone(alone), column, _best_constant(alone))
+    column = None if answers is None else HeldOutRecords(np.ones((len(answers), 1)), answers)
+    found = measure(LocalShards.alone(alone), column, _best_constant(alone))
     if among is not None:
         found["objective"] = float(among.objective(_best_constant(among)))
     if adjacency != "replace-one":
@@ -109,15 +118,15 @@ def floor(
     return as_shown(_row(label, found), adjacency)
 
 
-def affordable(held: Held, config: RunConfig) -> bool:
+def affordable(shards: LocalShards, config: RunConfig) -> bool:
     """Whether private fits to compare with are made: as asked, or where the data is not large."""
     if config.run.references != "auto":
         return config.run.references
-    return float(held.sizes.sum()) * held.problem.n_features <= MOST_CELLS
+    return float(shards.sizes.sum()) * shards.problem.n_features <= MOST_CELLS
 
 
 def trusted_server(
-    held: Held, test: Unseen | None, config: RunConfig, measure: Evaluate
+    shards: LocalShards, test: HeldOutRecords | None, config: RunConfig, measure: Evaluate
 ) -> dict[str, Any] | None:
     """A private fit by somebody who holds all records, at the same (epsilon, delta): what the
     missing trust costs. None where no epsilon is stated; where no such fit is possible,
@@ -125,36 +134,38 @@ def trusted_server(
     epsilons = stated(config)
     if epsilons is None:
         return None
-    if held.whole is None:
+    if shards.whole is None:
         return {**_row(SERVER, {}), "missing": IN_PARTS}
     try:
-        model = _fitted(held.whole.pooled(), min(epsilons), config)
+        model = _fitted(shards.whole.pooled(), min(epsilons), config)
     except TacendaError as why:
         return {**_row(SERVER, {}), "missing": str(why)}
-    return _row(SERVER, measure(held, test, model))
+    return _row(SERVER, measure(shards, test, model))
 
 
 def one_node(
-    held: Held, test: Unseen | None, config: RunConfig, measure: Evaluate
+    shards: LocalShards, test: HeldOutRecords | None, config: RunConfig, measure: Evaluate
 ) -> dict[str, Any] | None:
     """The median over a few nodes of a private fit on their own records alone, at the same
     (epsilon, delta), judged on the records of all: what taking part is worth."""
-    epsilons, n = stated(config), held.n
+    epsilons, n = stated(config), shards.n
     if epsilons is None or n == 1:
         return None
     chosen = np.unique(np.linspace(0, n - 1, min(FEW_NODES, n)).round().astype(int))
     mine: dict[int, Any] = {}
-    for place, k in enumerate(held.here.tolist()):
+    for place, k in enumerate(shards.here.tolist()):
         if k in chosen:
             try:
-                mine[k] = _fitted(held.problem.of_node(place), epsilons[k % len(epsilons)], config)
+                mine[k] = _fitted(
+                    shards.problem.of_node(place), epsilons[k % len(epsilons)], config
+                )
             except TacendaError as why:
                 mine[k] = str(why)
-    models = {k: model for own in held.ranks.each(mine) for k, model in own.items()}
+    models = {k: model for own in shards.ranks.each(mine) for k, model in own.items()}
     failed = [models[k] for k in chosen.tolist() if isinstance(models[k], str)]
     if failed:
         return {**_row(ALONE, {}), "missing": failed[0]}
-    found = [measure(held, test, models[k]) for k in chosen.tolist()]
+    found = [measure(shards, test, models[k]) for k in chosen.tolist()]
     # A measure may be undefined for some of them
     keys = [k for k in found[0] if all(isinstance(one.get(k), int | float) for one in found)]
     middle = {key: float(np.median([one[key] for one in found])) for key in keys}
@@ -177,7 +188,7 @@ def _fitted(problem: Problem, epsilon: float, config: RunConfig) -> Any:
 
     p, alone = config.privacy, Topology.of(_single())
     facts = Facts.of(problem, p.adjacency, config.run.solver_tolerance)
-    plan = plan_facts(facts, alone, epsilon, p.delta, coalition=None)
+    plan = plan_facts(facts, alone, Privacy(epsilon, p.delta, p.adjacency, coalition=None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # advice belongs to the run itself
         result = simulate(

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tacenda.config import read
-from tacenda.config.choice import Choice
-from tacenda.config.choice import choices as choices_of
-from tacenda.config.objects import privacy_of
-from tacenda.config.private_run import PrivateRun, private_run
-from tacenda.config.sections import RunConfig
 from tacenda.engines import Call, Engine, run_calls
 from tacenda.errors import InputError, StateError
 from tacenda.graph.topology import Topology
+from tacenda.runs import read
+from tacenda.runs.choice import Choice
+from tacenda.runs.choice import choices as choices_of
+from tacenda.runs.objects import privacy_of
+from tacenda.runs.private_run import PrivateRun, private_run
+from tacenda.runs.sections import RunConfig
 from tacenda.runs.table import evaluate
 from tacenda.runs.timing import MEASURING, PLANNING, READING, ROUNDS, WRITING, Timing
 from tacenda.runtime.progress import Progress
@@ -46,7 +46,7 @@ class Simulated:
 
 def chosen(config: RunConfig, private: PrivateRun) -> list[Choice]:
     """The run's algorithms, chosen from the public facts of the problem itself."""
-    facts = private.held.facts(config.privacy.adjacency, config.run.solver_tolerance)
+    facts = private.shards.facts(config.privacy.adjacency, config.run.solver_tolerance)
     return choices_of(config, facts, Topology.of(private.graph), privacy_of(config.privacy))
 
 
@@ -156,15 +156,15 @@ def _finished(
     progress: str | bool,
 ) -> Simulated:
     """One run by all ranks; rank 0 reads its result from the folder, or writes it there."""
-    run, held = f"{choice.label}-{seed}", private.held
-    finished, ranks = folder.result_path(run), held.ranks
+    run, shards = f"{choice.label}-{seed}", private.shards
+    finished, ranks = folder.result_path(run), shards.ranks
     there = ranks.by_root(finished.is_file, "looking into the run folder")
     if there:
         with timing.part(READING):
             result = ranks.by_root(lambda: load(finished), "reading the result")
     else:
         result = _timed(config, private, choice, seed, folder, timing, progress)
-    if result.models.size != held.n * private.problem.dim:
+    if result.models.size != shards.n * private.problem.dim:
         raise StateError(
             f"{finished} holds models of another shape; remove it, and --resume makes it again."
         )
@@ -173,8 +173,8 @@ def _finished(
             ranks.by_root(lambda: _kept(folder, run, result), "writing the result")
     with timing.part(MEASURING):
         measured = evaluate(
-            held,
-            private.unseen,
+            shards,
+            private.test_records,
             result.models,
             config.privacy.adjacency,
             private.label_units,
@@ -223,14 +223,14 @@ def _simulate(
         solver_tolerance=settings.solver_tolerance,
         ledger=settings.ledger,
         dataset=settings.ledger_dataset,
-        transport=private.held.ranks,
+        transport=private.shards.ranks,
     )
 
 
 def _history_rows(private: PrivateRun) -> int:
     """How often a run is measured along the way: each time costs a pass over all records, as a
     round does, so of many records seldom; by the public sizes, since everybody sees the rows."""
-    cells = float(private.held.divisors.sum()) * private.problem.dim
+    cells = float(private.shards.divisors.sum()) * private.problem.dim
     return int(min(HISTORY_ROWS, max(FEWEST_ROWS, HISTORY_WORK / cells)))
 
 
@@ -239,7 +239,7 @@ def _keeps_a_secret(config: RunConfig, choice: Choice) -> bool:
     published = config.privacy.private and config.privacy.mode == "as-published"
     return (
         choice.method.algorithm.published_form() if published else choice.method.algorithm
-    ).keeps_secret
+    ).traits.keeps_secret
 
 
 def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
@@ -258,7 +258,7 @@ def _jobs(config: RunConfig, private: PrivateRun, choices: list[Choice], tasks: 
     if config.run.jobs != "auto":
         return max(1, min(config.run.jobs, tasks))
     cells = float(private.problem.sizes.sum()) * private.problem.dim
-    steps = sum(c.method.rounds * c.method.algorithm.steps_per_round for c in choices) * len(
+    steps = sum(c.method.rounds * c.method.algorithm.traits.steps_per_round for c in choices) * len(
         config.run.seeds
     )
     return min(os.cpu_count() or 1, tasks) if cells * steps > PARALLEL_WORK else 1

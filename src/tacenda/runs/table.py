@@ -1,4 +1,7 @@
-"""The rows that a run shows first: every algorithm with mean and range over seeds."""
+"""The rows that a run shows first: every algorithm with mean and range over seeds.
+
+Their measures read the private records without noise, which a simulation may (`NOTE`).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.evaluation import figures, measures
-from tacenda.runtime.held import Held
-from tacenda.runtime.metrics import as_shown
+from tacenda.evaluation.units import Units
+from tacenda.runtime.held_out import HeldOutRecords
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.result import RunResult
-from tacenda.runtime.unseen import Unseen
 from tacenda.terms.method import SETTINGS
 
 NOTE = (
@@ -21,11 +24,11 @@ NOTE = (
 )
 
 
-AS_ENCODED = measures.Units()
+AS_ENCODED = Units()
 # What a row gives the mean and the range over the seeds of
 MEANS = (
-    *(f"test_{name}" for name in (*measures.MEASURES, "loss")),
-    *measures.MEASURES,
+    *(f"test_{name}" for name in (*measures.ON_RECORDS, "loss")),
+    *measures.ON_RECORDS,
     "objective",
     "loss",
     "worst_accuracy",
@@ -34,11 +37,11 @@ MEANS = (
 
 
 def evaluate(
-    held: Held,
-    test: Unseen | None,
+    shards: LocalShards,
+    test: HeldOutRecords | None,
     models: Array,
     adjacency: str,
-    units: measures.Units = AS_ENCODED,
+    units: Units = AS_ENCODED,
     *,
     drawn: Sequence[Any] | bool = False,
 ) -> dict[str, Any]:
@@ -51,16 +54,16 @@ def evaluate(
     the names of the classes, or True for a regression. All ranks call it; the root has the result,
     and the others an empty one.
     """
-    problem = held.problem
+    problem = shards.problem
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
     # What the ranks find together comes first
-    objective, scores, labels = held.objective(average), held.scores(average), held.labels()
+    objective, scores, labels = shards.objective(average), shards.scores(average), shards.labels()
     own: dict[str, Any] = {}
     if len(rows) > 1:
-        own["worst_objective"] = float(np.max(held.objectives(rows)))
+        own["worst_objective"] = float(np.max(shards.objectives(rows)))
         if problem.loss.kind != "regression":
-            each = held.accuracies(rows)
+            each = shards.accuracies(rows)
             own["node_accuracy"] = [round(float(a), 6) for a in each]
             own["worst_accuracy"] = float(each.min())
     new, answers = None, None
@@ -80,7 +83,7 @@ def evaluate(
         found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
         measured = _measures(problem, labels, scores, units)
         found.update({f"test_{name}": value for name, value in measured.items()})
-    shown = as_shown(found, adjacency)
+    shown = measures.as_shown(found, adjacency)
     if drawn:
         plain = _figures(problem, labels, scores, units, drawn)
         hidden = whose == "training" and adjacency != "replace-one"
@@ -89,25 +92,25 @@ def evaluate(
 
 
 def _figures(
-    problem: Any, labels: Array, scores: Array, units: measures.Units, classes: Any
+    problem: Any, labels: Array, scores: Array, units: Units, classes: Any
 ) -> dict[str, Any]:
     if problem.loss.kind == "regression":
         guessed = units.of_loss(problem.loss.name).predictions(scores)
         return figures.regression(units.labels(labels), guessed)
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return figures.classification(
-        numbers, scores, classes, probabilities=problem.loss.name in measures.PROBABILITIES
+        numbers, scores, classes, probabilities=problem.loss.predicts == "log-odds"
     )
 
 
-def _measures(problem: Any, labels: Array, scores: Array, units: measures.Units) -> Any:
+def _measures(problem: Any, labels: Array, scores: Array, units: Units) -> Any:
     if problem.loss.kind == "regression":
         name, level = problem.loss.name, getattr(problem.loss, "level", None)
         guessed = units.of_loss(name).predictions(scores)
         return measures.regression(units.labels(labels), guessed, loss=name, level=level)
     numbers = labels > 0 if problem.loss.kind == "binary" else labels
     return measures.classification(
-        numbers, scores, probabilities=problem.loss.name in measures.PROBABILITIES
+        numbers, scores, probabilities=problem.loss.predicts == "log-odds"
     )
 
 
@@ -140,7 +143,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
             conditions=list(worst.curve().conditions),
             unit=worst.unit,
         )
-        found = as_shown(found, worst.adjacency)
+        found = measures.as_shown(found, worst.adjacency)
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
     found.update({s.name: first.settings[s.name] for s in SETTINGS})

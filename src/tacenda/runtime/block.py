@@ -1,10 +1,11 @@
 """A block: the nodes hosted here, as an algorithm's step sees them.
-It is the `Node` of `algorithms.base`."""
+It is the `Node` of `algorithms.node`."""
 
 from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,11 +14,11 @@ from tacenda._types import Array
 from tacenda.errors import NetworkError, UnsupportedError
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
-from tacenda.problem.constants import Constants
-from tacenda.problem.custom_regulariser import CustomRegulariser
-from tacenda.problem.facts import Facts
-from tacenda.problem.queries import Answers
-from tacenda.problem.statistics import Statistic
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts, RecordMap
+from tacenda.questions.rules import Answers
+from tacenda.questions.statistics import Statistic
+from tacenda.regularisers.custom import CustomRegulariser
 from tacenda.runtime.transport import Tag
 
 
@@ -99,9 +100,8 @@ class Block:
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
         self._reach = reach
-        self.memo: dict[str, Any] = {}
         self._calls = [0]  # a list: a mapped block counts on
-        self._mapped: tuple[Any, ...] | None = None
+        self._map: RecordMap | None = None
         # None, not itself: what refers to itself lives on until the collector comes, with all rows
         self._other: Block | None = None
 
@@ -145,29 +145,16 @@ class Block:
     def statistic(self, statistic: Statistic, w: Array) -> Bounded:
         return self._queries.statistic(statistic, w)
 
-    def mapped(
-        self,
-        matrix: Array,
-        norm: float,
-        clip_norm: float | None = None,
-        smoothness: float | None = None,
-        strength: float | None = None,
-    ) -> Block:
+    def mapped(self, by: RecordMap) -> Block:
         """The same block on mapped records; it shares the round's calls, the door and the
         neighbours. Asked again with the same map, it is the same block."""
-        found, other = self._mapped, self._other
-        rest = (norm, clip_norm, smoothness, strength)
-        if (
-            found is None
-            or other is None
-            or found[1:] != rest
-            or not np.array_equal(found[0], matrix)
-        ):
+        known, other = self._map, self._other
+        if known is None or other is None or not known.same_as(by):
             other = copy.copy(self)
-            other._queries = self._queries.mapped(matrix, *rest)
-            other.facts, other.memo = other._queries.facts, {}
-            other._mapped, other._other = None, None
-            self._mapped, self._other = (matrix.copy(), *rest), other
+            other._queries = self._queries.mapped(by)
+            other.facts = other._queries.facts
+            other._map, other._other = None, None
+            self._map, self._other = replace(by, matrix=by.matrix.copy()), other
         other.turn, other._calls = self.turn, self._calls
         return other
 

@@ -1,9 +1,8 @@
 """From a budget to the noise of every release, before any data is read.
 
-A run is first rehearsed: the algorithm's own `step` is played for all rounds on blank records,
-where every query answers zeros with its true sensitivity. What it would release is noted (`Site`);
-one noise scale per node is then solved for, so that the composition of all its releases meets
-(epsilon, delta); and the resulting charges are reserved, in order, for the real run.
+A run is first rehearsed (`runtime.rehearsal`), which says what it would release. One noise scale
+for each node is then solved for, at which the composition of all its releases meets (epsilon,
+delta). The resulting charges are reserved, in order, for the real run.
 """
 
 from __future__ import annotations
@@ -17,193 +16,22 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.errors import InputError, LeakError, UnsupportedError
+from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.coalition import leverage
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
-from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of, same_numbers
-from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.ledger import Charge, Charges
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
-from tacenda.privacy.secrets.noise_plan import (
-    NoisePlan,
-    ScaledPlan,
-    price,
-    weight_of,
-    weights_of_nodes,
-)
+from tacenda.privacy.secrets.noise_plan import NoisePlan, ScaledPlan, price, weights_of_nodes
 from tacenda.privacy.settings import Privacy
-from tacenda.problem.queries import Answers, BlankQueries
-from tacenda.runtime.block import Gate, Neighbours
-from tacenda.runtime.host import Host
+from tacenda.runtime.rehearsal import Sites, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
-from tacenda.runtime.transport import Tag
 
-Sites = list[tuple[Site, int]]
 GAUSSIANS = (events.Gaussian, events.CorrelatedGaussian)
-GRID_STEPS = 2.0**26  # of the grid, which the noise of a masked sum spans: far beyond any rounding
-TAIL = math.sqrt(2 * 101 * math.log(2))  # 2 exp(-TAIL^2 / 2) = 2^-100
-# Sampling rates within 10 % share the noise of the largest,
-# and at most so many groups are calibrated
-NEAR, MANY = 1.1, 4
-
-
-class Notebook:
-    """A gate that writes down what would be released, and answers zeros."""
-
-    def __init__(self, dim: int, weights: Array, dtype: Any = np.float64) -> None:
-        self.dim, self.weights, self.dtype = dim, weights, dtype  # weights: of the hosted nodes
-        self.sites: Sites = []
-
-    def release(
-        self,
-        value: Bounded,
-        turn: int,
-        call: int,
-        noise: str,
-        relative_std: float | None,
-        weight: float = 1.0,
-    ) -> Array:
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
-        value.sample.spend()
-        share = weight * weight_of(self.weights, turn)
-        self.note(
-            Site(
-                turn,
-                share,
-                self.dim,
-                NoiseKind.added(noise),
-                bound_of(value),
-                value.sample,
-                relative_std,
-            )
-        )
-        return np.zeros(value.shape, self.dtype)
-
-    def release_masked(
-        self, value: Bounded, turn: int, call: int, weight: float
-    ) -> tuple[Array, float]:
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release_masked takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
-        value.sample.spend()
-        share = weight * weight_of(self.weights, turn)
-        self.note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))
-        return np.zeros(value.shape, np.uint64), 1.0
-
-    def release_argmin(
-        self, question: Question, turn: int, call: int, noise: str = "l2-laplace"
-    ) -> Array:
-        weight, kind = weight_of(self.weights, turn), NoiseKind.within(noise)
-        self.note(Site(turn, weight, self.dim, kind, objective=question.terms))
-        return np.zeros(question.shape)
-
-    def note(self, site: Site, count: int = 1) -> None:
-        """Write down so many releases, one after the other."""
-        if self.sites and _alike(self.sites[-1][0], site):
-            self.sites[-1] = (self.sites[-1][0], self.sites[-1][1] + count)
-        else:
-            self.sites.append((site, count))
-
-
-class Silence:
-    """Neighbours that say nothing: sensitivities never depend on what is received."""
-
-    def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
-        return np.zeros_like(shared)
-
-    def mix(self, shared: Array, tag: Tag) -> Array:
-        return shared
-
-    def average(self, shared: Array, tag: Tag) -> Array:
-        return shared
-
-    def total(self, shared: Array, tag: Tag) -> Array:
-        return np.zeros(shared.shape, np.int64)
-
-
-def blank_host(
-    spec: RunSpec,
-    positions: Array,
-    gate: Gate,
-    queries: Answers | None = None,
-    neighbours: Neighbours | None = None,
-    width: int = 1,
-) -> Host:
-    """A host of some of the run's nodes on blank records; its models have length one, since no
-    release depends on it."""
-    weights = weights_of_nodes(spec.weights, positions)
-    plan = ScaledPlan(np.ones(len(positions)), weights)
-    asked = BlankQueries(spec.facts.rows(positions)) if queries is None else queries
-    start = np.zeros((len(positions), width), spec.row_type)
-    return Host(
-        spec.changed(output="last"), positions, asked, gate, neighbours or Silence(), plan, start
-    )
-
-
-def rehearse(spec: RunSpec, positions: Array) -> Sites:
-    """All releases of a run, for the nodes at these positions; no data is needed."""
-    notebook = Notebook(spec.facts.dim, weights_of_nodes(spec.weights, positions), spec.row_type)
-    host = blank_host(spec, positions, notebook)
-    for turn in range(1, spec.rounds + 1):
-        host.step(turn)
-        if turn == 2 and (known := _sites_of_all(spec, notebook)) is not None:
-            return known
-    return notebook.sites
-
-
-def _sites_of_all(spec: RunSpec, notebook: Notebook) -> Sites | None:
-    """The releases of all rounds, worked out from those of the first two; None where these do not
-    tell."""
-    algorithm, weights, seen = spec.algorithm, notebook.weights, notebook.sites
-    each, left = divmod(sum(count for _, count in seen), 2)
-    if not _repeats(algorithm) or each == 0 or left or not (weights == weights[0]).all():
-        return None
-
-    def sites_of(rounds: int) -> Sites:
-        first = seen[0][0]
-        if first.relative_std is None:
-            return [(first, each * rounds)]
-        told = Notebook(notebook.dim, weights)
-        for turn in range(1, rounds + 1):
-            site = replace(first, turn=turn, relative_std=algorithm.relative_std(turn))
-            told.note(site, each)
-        return told.sites
-
-    expected = sites_of(2)
-    alike = len(expected) == len(seen) and all(
-        count == other_count and _alike(site, other)
-        for (site, count), (other, other_count) in zip(expected, seen, strict=True)
-    )
-    return sites_of(spec.rounds) if alike else None
-
-
-def _repeats(algorithm: Algorithm) -> bool:
-    """Whether the algorithm says that all rounds are alike, of the step that it has: a class with a
-    step of its own has to say it anew."""
-    order = type(algorithm).__mro__
-    says, steps = (
-        next(k for k, kind in enumerate(order) if name in vars(kind))
-        for name in ("repeats_releases", "step")
-    )
-    return algorithm.repeats_releases and says <= steps
-
-
-def releases_by_round(spec: RunSpec) -> tuple[int, ...]:
-    """How many releases each round makes, the same at every node."""
-    first = np.zeros(1, np.int64)
-    notebook = Notebook(spec.facts.dim, weights_of_nodes(spec.weights, first), spec.row_type)
-    host, made = blank_host(spec, first, notebook), [0]
-    for turn in range(1, spec.rounds + 1):
-        host.step(turn)
-        made.append(sum(count for _, count in notebook.sites))
-    return tuple(np.diff(made).tolist())
+GRID_STEPS = 2.0**26  # that the noise of a masked sum spans: far beyond any rounding
+NOISE_TAIL = math.sqrt(2 * 101 * math.log(2))  # 2 exp(-NOISE_TAIL^2 / 2) = 2^-100
+SIMILAR_RATES = 1.1  # sampling rates that differ by less share the noise of the largest
+MAX_RATE_GROUPS = 4  # of such rates that are calibrated, besides the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +53,7 @@ def calibrate(spec: RunSpec) -> Calibration:
     assert privacy is not None
     hub = np.arange(topology.n) == topology.hub()
     target = privacy.epsilon_of(topology.n)
-    ratio, shares, pooled = algorithm.shared_noise, np.ones(topology.n), 0
+    ratio, shares, pooled = algorithm.traits.shared_noise, np.ones(topology.n), 0
     if ratio is not None:
         pooled = privacy.pooled(algorithm.title)
         shares, _ = leverage(topology, ratio, pooled)
@@ -281,7 +109,7 @@ def _spare_sites(spec: RunSpec, sites: Sites, unit: ScaledPlan) -> Sites:
     if not spec.losses or not sites:
         return []
     made = list(releases_by_round(spec))
-    if spec.algorithm.learns:
+    if spec.algorithm.traits.learns:
         made[0] = max(1, made[0] - 1)
     priced = [price(unit, site)[0] for site, _ in sites]
     for charge, (site, _) in zip(priced, sites, strict=True):
@@ -310,13 +138,13 @@ def kinds_of(traits: Sequence[Array]) -> tuple[Array, Array]:
 def _check_masked(algorithm: Algorithm, sites: Sites) -> bool:
     """Whether the run's releases are masked; refuse an algorithm that says one thing and does
     another, whose noise would be counted wrongly."""
-    says = algorithm.masks
+    says = algorithm.traits.masks
     shared = {site.noise for site, _ in sites if site.noise.shared}
     if shared and shared != {NoiseKind.MASKED if says else NoiseKind.CORRELATED}:
         raise UnsupportedError(
             f"{algorithm.title} releases with noise={', '.join(sorted(shared))!r}, but says that "
-            f"its shared_noise is {algorithm.shared_noise!r} and masks={says}; 'masked' goes with "
-            "masks=True, 'correlated' with a ratio, and one run has one of them."
+            f"its shared_noise is {algorithm.traits.shared_noise!r} and masks={says}; 'masked' "
+            "goes with masks=True, 'correlated' with a ratio, and one run has one of them."
         )
     return says and bool(shared)
 
@@ -335,7 +163,7 @@ def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float
     stds = [float(plan.noise_std(site)[0]) for site in masked]
     step = 2.0 ** math.floor(math.log2(math.sqrt(n) * min(stds) / GRID_STEPS))
     reach = max(
-        _largest_sum(site, records) + TAIL * math.sqrt(n) * std
+        _largest_sum(site, records) + NOISE_TAIL * math.sqrt(n) * std
         for site, std in zip(masked, stds, strict=True)
     )
     own = max(stds) / step
@@ -461,8 +289,8 @@ def _by_largest_rate(rates: Array) -> Array:
     """For each rate, the position of the largest one of its group:
     no node gets too little noise."""
     order = np.argsort(rates)
-    steps = np.log(rates[order[-1]] / rates[order]) / np.log(NEAR)
-    group = np.floor(steps * min(1.0, MANY / (1.0 + steps.max())))
+    steps = np.log(rates[order[-1]] / rates[order]) / np.log(SIMILAR_RATES)
+    group = np.floor(steps * min(1.0, MAX_RATE_GROUPS / (1.0 + steps.max())))
     stand_in = np.empty(len(rates), np.int64)
     for which in np.unique(group):
         members = order[group == which]
@@ -494,23 +322,3 @@ def _rounded_up(leverages: Array) -> Array:
     """To six digits, upwards: nodes that differ by rounding are planned together,
     and none gets too little noise."""
     return np.asarray(np.minimum(np.ceil(leverages * 1e6 * (1 - 1e-9)) / 1e6, 1.0))
-
-
-def _alike(a: Site, b: Site) -> bool:
-    if (a.noise, a.relative_std) != (b.noise, b.relative_std):
-        return False
-    if isinstance(a.weight, float) and isinstance(b.weight, float):
-        if a.weight != b.weight:
-            return False
-    elif not np.array_equal(a.weight, b.weight):
-        return False
-    if a.objective is not None and b.objective is not None:
-        same = np.array_equal(a.objective.slope, b.objective.slope)
-        return same and np.array_equal(a.objective.convexity, b.objective.convexity)
-    return same_numbers(a.sensitivity, b.sensitivity) and _same_sample(a.sample, b.sample)
-
-
-def _same_sample(a: Sample | None, b: Sample | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a.kind == b.kind and same_numbers(a.rate, b.rate)

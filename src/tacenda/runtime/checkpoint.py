@@ -112,10 +112,12 @@ def check_charges(charges: Charges, reserved: Charges | None, rounds: int, done:
 
 
 def read(path: Path, identity: dict[str, Any]) -> Saved:
-    """Read a checkpoint that belongs to this very run; a difference is named."""
+    """Read a checkpoint that belongs to this very run; a difference is named. A setting that only
+    the file or only the run has is a difference too."""
     saved = _read(path)
-    for name, value in identity.items():
-        if saved.about["identity"].get(name) != json.loads(json.dumps(value)):
+    there, here = saved.about["identity"], json.loads(json.dumps(identity))
+    for name in [*here, *(name for name in there if name not in here)]:
+        if name not in here or name not in there or there[name] != here[name]:
             raise StateError(
                 f"The checkpoint {path} belongs to another run: its {name} differs. "
                 "Use the same settings, or remove it."

@@ -36,10 +36,7 @@ class History:
     def add(self, row: dict[str, Any]) -> None:
         """Append one recorded round.
 
-        Parameters
-        ----------
-        row : dict
-            Its values by name.
+        row: its values by name.
         """
         self.rows.append(row)
 
@@ -64,15 +61,7 @@ class History:
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame (extra `pandas`).
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each recorded round.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
+        Result: one row for each recorded round.
         """
         try:
             import pandas as pd

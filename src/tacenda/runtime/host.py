@@ -8,6 +8,7 @@ notebook (calibration, a dry run).
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,97 +16,90 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import StateError
 from tacenda.privacy.secrets.noise_plan import NoisePlan
-from tacenda.problem.queries import Answers
+from tacenda.questions.rules import Answers
 from tacenda.rows import new_rows
 from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.spec import RunSpec
 from tacenda.threads import in_parts
 
 
-class Host:
-    """The nodes of `spec` at `positions` (b,), a position for each row; an audit hosts many copies
-    of one node.
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """The nodes of `spec` that one host takes: their positions (b,), one for each row, and their
+    noise, None without privacy. An audit takes many copies of one node."""
 
-    plan: the noise of these rows, None without privacy; start (b, d): the public point where they
-    begin.
+    spec: RunSpec
+    positions: Array
+    plan: NoisePlan | None
+
+
+@dataclass(frozen=True, eq=False)
+class Exits:
+    """The two ways out of a host: secrets leave through the gate, and what was released goes to the
+    neighbours."""
+
+    gate: Gate
+    neighbours: Neighbours
+
+
+class Host:
+    """The nodes of a seat with their state, which begin at the public rows `start` (b, d).
+
+    `runtime.assemble` makes hosts, and nothing else does.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        positions: Array,
-        queries: Answers,
-        gate: Gate,
-        neighbours: Neighbours,
-        plan: NoisePlan | None,
-        start: Array,
-    ) -> None:
-        self.spec, self._positions, self._queries = spec, positions, queries
-        self._plan: NoisePlan | None = plan
-        self._algorithm = spec.algorithm.at_nodes(positions)
-        self.block = self._block(gate, neighbours, plan)
+    def __init__(self, seat: Seat, questions: Answers, exits: Exits, start: Array) -> None:
+        self._questions = questions
+        self._sit(seat, exits)
         self.state = self._algorithm.init(self.block, start)
-        self._sum = np.zeros(start.shape, start.dtype) if spec.method.output == "average" else None
+        average = seat.spec.method.output == "average"
+        self._sum = np.zeros(start.shape, start.dtype) if average else None
         self._weight = 0.0
 
-    def replay(self, turn: int, gate: Gate, neighbours: Neighbours) -> None:
+    def _sit(self, seat: Seat, exits: Exits) -> None:
+        self._seat = seat
+        self._algorithm = seat.spec.algorithm.at_nodes(seat.positions)
+        self.block = self._block(seat, exits)
+
+    @property
+    def spec(self) -> RunSpec:
+        return self._seat.spec
+
+    def replay(self, turn: int, exits: Exits) -> None:
         """Make a round from totals that others have handed over: nothing is released or sent."""
-        here, self.block = self.block, self._block(gate, neighbours, self._plan)
+        here, self.block = self.block, self._block(self._seat, exits)
         try:
             self.step(turn)
         finally:
             self.block = here
 
-    def learn(
-        self,
-        spec: RunSpec,
-        positions: Array,
-        gate: Gate,
-        neighbours: Neighbours,
-        plan: NoisePlan | None,
-    ) -> None:
-        """Learn from a handed total what round 1 of that run began with (`Algorithm.learns`)."""
-        own = self.spec, self._positions, self._plan
-        self.spec, self._positions = spec, positions
-        try:
-            block = self._block(gate, neighbours, plan)
-            block.start(1)
-            self.state = spec.algorithm.at_nodes(positions).learn(self.state, block)
-        finally:
-            self.spec, self._positions, self._plan = own
+    def learn(self, seat: Seat, exits: Exits) -> None:
+        """Learn from a handed total what round 1 of another seat's run began with
+        (`Traits.learns`)."""
+        block = self._block(seat, exits)
+        block.start(1)
+        self.state = seat.spec.algorithm.at_nodes(seat.positions).learn(self.state, block)
 
-    def _block(self, gate: Gate, neighbours: Neighbours, plan: NoisePlan | None) -> Block:
-        graph, at = self.spec.topology, self._positions
-        self._plan = plan
+    def _block(self, seat: Seat, exits: Exits) -> Block:
+        graph, at, plan = seat.spec.topology, seat.positions, seat.plan
         return Block(
-            self._queries,
-            gate,
-            neighbours,
+            self._questions,
+            exits.gate,
+            exits.neighbours,
             degree=graph.degrees[at],
             is_hub=at == graph.hub(),
             n_nodes=graph.n,
-            rounds=self.spec.rounds,
+            rounds=seat.spec.rounds,
             noise_scale=None if plan is None else plan.scale,
             weights=None if plan is None else plan.weights,
             reach=None if plan is None else plan.reach,
-            dtype=self.spec.row_type,
+            dtype=seat.spec.row_type,
         )
 
-    def regroup(
-        self,
-        spec: RunSpec,
-        positions: Array,
-        gate: Gate,
-        neighbours: Neighbours,
-        plan: NoisePlan | None,
-        *,
-        restart: bool = True,
-    ) -> None:
-        """Take part in another graph from here on; restart=True:
-        what belongs to the old neighbours is forgotten."""
-        self.spec, self._positions = spec, positions
-        self._algorithm = spec.algorithm.at_nodes(positions)
-        self.block = self._block(gate, neighbours, plan)
+    def regroup(self, seat: Seat, exits: Exits, *, restart: bool = True) -> None:
+        """Take part in another graph from here on; restart=True forgets what belongs to the old
+        neighbours."""
+        self._sit(seat, exits)
         if restart:
             self.state = self._algorithm.restart(self.state, self.block)
 
@@ -117,21 +111,16 @@ class Host:
 
     @property
     def has_learned(self) -> bool:
-        """Whether the state holds what round 1 begins with (`Algorithm.learns`)."""
-        return self._algorithm.learns and self._algorithm.has_learned(self.state)
+        """Whether the state holds what round 1 begins with (`Traits.learns`)."""
+        return self._algorithm.traits.learns and self._algorithm.has_learned(self.state)
 
-    def step(self, turn: int, *, keeps: bool = True) -> None:
-        """One round of these nodes.
-
-        keeps: whether the state before it is still there if the round fails, as a peer needs that
-        goes on with other neighbours. If not, what the algorithm has no more use for serves the
-        round as memory.
-        """
+    def step(self, turn: int) -> None:
+        """One round of these nodes; the state before it is still there if the round fails."""
         algorithm = self._algorithm
         self.block.start(turn)
         # What all rounds build on is kept also if the rest of the round fails
         self.state = algorithm.learn(self.state, self.block)
-        self.state = algorithm.step(self.state if keeps else self._given_up(), self.block)
+        self.state = algorithm.step(self.state, self.block)
         if self._sum is not None:
             from tacenda.runtime import kernels  # here: it loads the compiler
 
@@ -139,11 +128,6 @@ class Host:
             if weight:
                 kernels.add_weighted(self._sum, algorithm.iterate(self.state), weight)
             self._weight += weight
-
-    def _given_up(self) -> Any:
-        """The state, which belongs to the caller alone from here on."""
-        state, self.state = self.state, None
-        return state
 
     def output(self) -> Array:
         """(b, d) what each node would answer now, by the run's rule."""

@@ -17,9 +17,10 @@ from tacenda.privacy.lasting.accounts import Account
 from tacenda.privacy.lasting.fingerprints import Marks, joined_marks, marks_as_read, marks_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.lasting.units import Unit
-from tacenda.privacy.secrets.ledger import Charge, Charges
+from tacenda.privacy.secrets.ledger import Charge
 from tacenda.problem.problem import Problem
-from tacenda.runtime.held import Held
+from tacenda.runtime.local_shards import LocalShards
+from tacenda.runtime.spec import RunSpec
 
 NOTHING_HIDDEN = Gaussian(0.0)  # a release without noise
 
@@ -30,39 +31,35 @@ class LastingRun:
 
     The data set is the pool of all nodes' records; a record lives on one node, so each release is
     charged at the worst node's parameters, and `unit` says who loses that, and at how many nodes.
-    The run is known by all that its releases depend on: the
-    same run again draws the same noise, and costs nothing more; any other run has another name, and
-    with it other noise (`SimulatedNoise.named`), so that the two compose.
+    The run is named by all that its releases depend on: the same run again draws the same noise,
+    and costs nothing more; any other run has another name, and with it other noise
+    (`SimulatedNoise.named`), so that the two compose.
 
-    reserved: what the run will release, or None for a run without privacy. That one is refused
-    where the records have a budget, and is booked as an infinite loss where they have none.
+    A run without privacy is refused where the records have a budget, and is booked as an infinite
+    loss where they have none.
     """
 
     def __init__(
         self,
         path: str | Path,
         dataset: str | None,
-        held: Held,
-        name: str,
+        shards: LocalShards,
+        spec: RunSpec,
         identity: dict[str, Any],
-        reserved: Charges | None,
-        relation: str,
-        delta: float | None,
     ) -> None:
-        self._delta = delta
-        self._unit = unit_of(held.problem)
+        self._spec, self._unit = spec, unit_of(shards.problem)
+        reserved = None if spec.calibration is None else spec.calibration.reserved
         self.run = f"simulation-{content_hash(identity)[:24]}"
         self._ahead: list[Event] = [
             charge.worst() for charge, count in reserved or () for _ in range(count)
         ]
-        self._made, self._ranks = 0, held.ranks
+        self._made, self._ranks = 0, shards.ranks
         self._file: LedgerStore | None = None
         self._ranks.agreed(lambda: self._open(path), "opening the ledger")
         try:
-            marks = self._marks(held)
+            marks = self._marks(shards)
             self._ranks.agreed(
-                lambda: self._enter(held, marks, dataset, name, relation, reserved is not None),
-                "opening the run in the ledger",
+                lambda: self._enter(shards, marks, dataset), "opening the run in the ledger"
             )
         except BaseException:
             self._shut()
@@ -82,33 +79,25 @@ class LastingRun:
         if self._file is not None:
             self._file.close()
 
-    def _marks(self, held: Held) -> Marks | None:
+    def _marks(self, shards: LocalShards) -> Marks | None:
         """Of the records of all ranks, where no process has all of them, or the root their
         fingerprints."""
-        if held.whole is not None:
+        if shards.whole is not None:
             return None
-        as_read = held.problem.fingerprints
+        as_read = shards.problem.fingerprints
         if self._ranks.by_root(lambda: as_read is not None, "looking for fingerprints"):
             if as_read is None or not self._ranks.root:
                 return None
             return marks_as_read(as_read, self._store.salt)
         key = self._ranks.by_root(lambda: self._store.salt, "reading the ledger")
-        table = held.problem.store
+        table = shards.problem.store
         return joined_marks(self._ranks.each(marks_of(table.rows, table.labels, key)))
 
-    def _enter(
-        self,
-        held: Held,
-        marks: Marks | None,
-        dataset: str | None,
-        name: str,
-        relation: str,
-        private: bool,
-    ) -> None:
+    def _enter(self, shards: LocalShards, marks: Marks | None, dataset: str | None) -> None:
         if not self._ranks.root:
             return
-        if held.whole is not None:
-            account = account_of(self._store, held.whole, dataset)
+        if shards.whole is not None:
+            account = account_of(self._store, shards.whole, dataset)
         else:
             assert marks is not None
             account = self._store.account_of_marks(marks, dataset)
@@ -117,9 +106,10 @@ class LastingRun:
         self.dataset = account.name
         self._ended = any(row["run"] == self.run and not row["open"] for row in self._store.runs())
         if not self._ended:
-            self._begin(name, relation, private)
+            self._begin()
 
-    def _begin(self, name: str, relation: str, private: bool) -> None:
+    def _begin(self) -> None:
+        privacy, private = self._spec.privacy, self._spec.privacy is not None
         budget = self._store.budget(self.dataset)
         if not private and budget is not None:
             raise BudgetError(
@@ -131,11 +121,11 @@ class LastingRun:
         self._store.open_run(
             self.run,
             self.dataset,
-            f"simulation of {name}{'' if private else ', not private'}",
-            relation,
+            f"simulation of {self._spec.algorithm.name}{'' if private else ', not private'}",
+            self._spec.facts.adjacency,
             merged((event, 1) for event in self._ahead) if private else None,
             self._unit,
-            self._delta,
+            None if privacy is None else privacy.delta,
         )
         whole = self._store.spent(self.dataset).unit
         if self._unit.records is None and whole.size > 1:

@@ -11,45 +11,45 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import InputError
-from tacenda.graph.coalition import edge_streams
-from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
-from tacenda.privacy.secrets.door import Door, SharedNoise
 from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger, Witness
-from tacenda.problem.lattice import LatticeQueries
-from tacenda.problem.queries import Queries
-from tacenda.runtime.held import Held
-from tacenda.runtime.host import Host, is_common
+from tacenda.runtime.assemble import (
+    Placed,
+    Records,
+    ask,
+    assemble,
+    connect,
+    has_all_nodes,
+    open_door,
+    reserved_for,
+    shared_noise,
+    take_seat,
+)
+from tacenda.runtime.host import Exits, Host, is_common
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.network import Network
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import InProcess, InProcessEnd, NoTransport, Tag, Transport
-from tacenda.terms.closing import Finish
-
-
-def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
-    """The edges' noise of these rows of a graph, where the run's neighbours share noise."""
-    ratio = spec.algorithm.shared_noise
-    return None if ratio is None else SharedNoise(edge_streams(topology, rows), ratio)
 
 
 class LocalHosts:
-    """One host for each block whose nodes are `held` here; `start` (n, d) is where all begin."""
+    """One host for each block whose shards are here; `start` (n, d) is where all begin."""
 
     def __init__(
         self,
         spec: RunSpec,
-        held: Held,
+        shards: LocalShards,
         noise: NoiseSource,
         start: Array,
         witness: Witness | None = None,
     ) -> None:
-        problem, parts, ranks = held.problem, held.parts, held.ranks
-        self._spec, self._held, self._ranks, self._store = spec, held, ranks, problem.store
+        problem, parts, ranks = shards.problem, shards.parts, shards.ranks
+        self._spec, self._shards, self._ranks, self._store = spec, shards, ranks, problem.store
         over_ranks = ranks.size > 1
         blocks = [ranks.rank] if over_ranks else range(len(parts))
         self._parts = [parts[k] for k in blocks]  # of the blocks here
         # Whether one block has all nodes: then nothing is picked out of anything
-        self._one = len(parts) == 1 and np.array_equal(parts[0], np.arange(spec.topology.n))
+        self._one = len(parts) == 1 and has_all_nodes(spec, parts[0])
         # What an earlier run left there must not show
         self._store.restore_solver_state({"ridges": np.zeros(0)})
         self._meeting = InProcess() if len(self._parts) > 1 else None
@@ -63,46 +63,23 @@ class LocalHosts:
                 transport = ranks.end()
             elif self._meeting is not None:
                 transport = InProcessEnd(self._meeting, k)
-            network = Network(
-                spec.topology,
-                parts,
-                k,
-                transport,
-                spec.row_type,
-                spec.method.mixing,
-                spec.facts.constants.radius,
-            )
-            found = spec.calibration
-            plan = None if found is None else found.plan
-            reserved = None if found is None else found.reserved
-            facts = spec.facts
-            if not self._one:
-                plan = None if plan is None else plan.rows(part)
-                reserved = None if reserved is None else reserved.rows(part)
-                facts = facts.rows(part)
+            seat = take_seat(spec, part)
             # Every block makes the same releases: one tells of them
-            ledger = Ledger(reserved, witness if over_ranks or k == 0 else None)
-            own = (problem.store, held.sizes, part, facts, noise)
+            ledger = Ledger(reserved_for(seat), witness if over_ranks or k == 0 else None)
             at = np.arange(len(part)) if over_ranks else part  # places in the store
-            grid = None if plan is None else plan.grid
-            queries = (
-                Queries(*own, at=at, remembers=spec.privacy is None)
-                if grid is None
-                else LatticeQueries(*own, grid, common=True, at=at)
-            )
-            door = Door(
-                part, problem.dim, plan, ledger, noise, shared_noise(spec, spec.topology, part)
-            )
+            records = Records(problem.store, shards.sizes, part, noise, at)
+            network = connect(spec, Placed(spec.topology, parts, k, transport))
+            door = open_door(seat, records, ledger, shared_noise(spec, spec.topology, part))
+            begin = start if self._one else start[part]
             self._networks.append(network)
             self._ledgers.append(ledger)
-            begin = (start if self._one else start[part]).astype(spec.row_type)
-            self._hosts.append(Host(spec, part, queries, door, network, plan, begin))
+            self._hosts.append(assemble(seat, ask(seat, records), Exits(door, network), begin))
         self.agree()
 
     def step(self, turn: int) -> None:
         """One round of all nodes."""
         try:
-            self._each(lambda k: self._hosts[k].step(turn, keeps=False))  # a failure ends the run
+            self._each(lambda k: self._hosts[k].step(turn))
         except Exception as error:
             self._ranks.stop(error, f"in round {turn}")
             raise
@@ -164,11 +141,11 @@ class LocalHosts:
             return None
         return spec.algorithm.noise_std(self._hosts[0].state, spec.facts, rounds)
 
-    def finished(self, models: Array, finish: Finish) -> Array:
+    def finished(self, models: Array) -> Array:
         """(n, d) the models after the closing mixings, or after one exact average."""
-        if isinstance(finish, str):
+        if self._spec.method.ends_exactly:
             return self._sent(models, (-1, 0), exact=True)
-        for k in range(finish):
+        for k in range(self._spec.method.closing_mixings):
             models = self._sent(models, (-1, k))
         return models
 
@@ -224,7 +201,7 @@ class LocalHosts:
             kept, remembered = self._ranks.most(len(solver["ridges"]) > 0, "memory" in solver)
             if kept:
                 own = self._store.solver_state(kept=True, remembered=bool(remembered))
-                solver = {name: self._held.gathered(rows) for name, rows in own.items()}
+                solver = {name: self._shards.gathered(rows) for name, rows in own.items()}
         return {**arrays, **{f"solver.{name}": values for name, values in solver.items()}}
 
     def restore(self, arrays: dict[str, Array], charges: Charges) -> None:
@@ -239,14 +216,14 @@ class LocalHosts:
             ledger.restore(charges.rows(part))
         solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
         if self._ranks.size > 1 and len(solver["ridges"]):
-            solver = {name: rows[self._held.here] for name, rows in solver.items()}
+            solver = {name: rows[self._shards.here] for name, rows in solver.items()}
         self._store.restore_solver_state(solver)
         self.agree()
 
     def _whole(self, rows: list[Array]) -> Array:
         n = self._spec.topology.n
         if self._ranks.size > 1:
-            return self._held.gathered(rows[0])
+            return self._shards.gathered(rows[0])
         if self._one:
             return rows[0]
         whole = np.empty((n, *rows[0].shape[1:]), rows[0].dtype)

@@ -25,7 +25,7 @@ data_passes          how often a record was read so far, on average: once for a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,8 +37,8 @@ from tacenda._types import Array
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.problem.problem import Problem
-from tacenda.runtime.held import Held
-from tacenda.runtime.unseen import Unseen, encode_like
+from tacenda.runtime.held_out import HeldOutRecords, encode_like
+from tacenda.runtime.local_shards import LocalShards
 
 _CHUNK = 1 << 20  # numbers that are looked at together
 
@@ -47,11 +47,11 @@ _CHUNK = 1 << 20  # numbers that are looked at together
 class Snapshot:
     """The nodes' models (n, d) at one moment, with what is needed to judge them."""
 
-    held: Held
+    shards: LocalShards
     topology: Topology
     models: Array
     reference: Array | None
-    test: Unseen | None
+    test: HeldOutRecords | None
     lowest: float | None = None  # the objective at the reference, where it is known already
     passes: float = 0.0  # over the records so far
 
@@ -62,24 +62,24 @@ class Snapshot:
     @property
     def problem(self) -> Problem:
         """The problem of the nodes here: what all nodes' have in common."""
-        return self.held.problem
+        return self.shards.problem
 
     @cached_property
     def objective(self) -> float:
-        return self.held.objective(self.average)
+        return self.shards.objective(self.average)
 
     @cached_property
     def node_objectives(self) -> Array:
-        return self.held.objectives(np.asarray(self.models, float))
+        return self.shards.objectives(np.asarray(self.models, float))
 
     @cached_property
     def node_accuracies(self) -> Array:
-        return self.held.accuracies(np.asarray(self.models, float))
+        return self.shards.accuracies(np.asarray(self.models, float))
 
     @cached_property
     def own_accuracies(self) -> Array:
         """(n,) the share of its own records that each node's own model classifies correctly."""
-        return self.held.own_accuracies(self.models)
+        return self.shards.own_accuracies(self.models)
 
     def on_test(self, measured: Callable[[Array, Array], float]) -> float:
         """measured(scores under the average model, labels) of the test records."""
@@ -92,7 +92,7 @@ class Snapshot:
 
 
 def _suboptimality(s: Snapshot) -> float:
-    lowest = s.held.objective(_reference(s)) if s.lowest is None else s.lowest
+    lowest = s.shards.objective(_reference(s)) if s.lowest is None else s.lowest
     return s.objective - lowest
 
 
@@ -133,38 +133,57 @@ def _test_loss(s: Snapshot) -> float:
     return s.on_test(lambda scores, y: float(np.mean(value(scores, y))))
 
 
-METRICS: dict[str, Callable[[Snapshot], float]] = {
-    "objective": lambda s: s.objective,
-    "suboptimality": _suboptimality,
-    "node_objective": lambda s: float(s.node_objectives.mean()),
-    "worst_objective": lambda s: float(s.node_objectives.max()),
-    "local_objective": lambda s: float(np.mean(s.held.own_objectives(s.models))),
-    "loss": lambda s: s.held.loss(s.average),
-    "accuracy": lambda s: s.held.accuracy(s.average),
-    "misclassification": lambda s: 1.0 - s.held.accuracy(s.average),
-    "node_accuracy": lambda s: float(s.node_accuracies.mean()),
-    "worst_accuracy": lambda s: float(s.node_accuracies.min()),
-    "node_loss": lambda s: float(np.mean(s.held.losses(np.asarray(s.models, float)))),
-    "node_misclassification": lambda s: 1.0 - float(s.node_accuracies.mean()),
-    "own_loss": lambda s: float(np.mean(s.held.own_losses(s.models))),
-    "own_misclassification": lambda s: 1.0 - float(s.own_accuracies.mean()),
-    "test_loss": _test_loss,
-    "test_accuracy": _test_accuracy,
-    "consensus": _consensus,
-    "distance": _distance,
-    "infeasibility": _infeasibility,
-    "zeros": lambda s: float(np.mean(s.models == 0.0)),
-    "data_passes": lambda s: s.passes,
+def hundredths(value: float) -> float:
+    """Round a share, which has the number of records below it."""
+    return round(value, 2)
+
+
+def two_digits(value: float) -> float:
+    """Round an amount, which depends on the number of records."""
+    return float(f"{value:.2g}")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is found; coarse: how it is rounded where the number of records is private, None
+    for what does not read records; of_classes: whether it needs class labels."""
+
+    found: Callable[[Snapshot], float]
+    coarse: Callable[[float], float] | None = None
+    of_classes: bool = False
+
+
+def _share(found: Callable[[Snapshot], float]) -> Metric:
+    return Metric(found, hundredths, of_classes=True)
+
+
+METRICS: dict[str, Metric] = {
+    "objective": Metric(lambda s: s.objective, two_digits),
+    "suboptimality": Metric(_suboptimality, two_digits),
+    "node_objective": Metric(lambda s: float(s.node_objectives.mean()), two_digits),
+    "worst_objective": Metric(lambda s: float(s.node_objectives.max()), two_digits),
+    "local_objective": Metric(
+        lambda s: float(np.mean(s.shards.own_objectives(s.models))), two_digits
+    ),
+    "loss": Metric(lambda s: s.shards.loss(s.average), two_digits),
+    "accuracy": _share(lambda s: s.shards.accuracy(s.average)),
+    "misclassification": _share(lambda s: 1.0 - s.shards.accuracy(s.average)),
+    "node_accuracy": _share(lambda s: float(s.node_accuracies.mean())),
+    "worst_accuracy": _share(lambda s: float(s.node_accuracies.min())),
+    "node_loss": Metric(
+        lambda s: float(np.mean(s.shards.losses(np.asarray(s.models, float)))), two_digits
+    ),
+    "node_misclassification": _share(lambda s: 1.0 - float(s.node_accuracies.mean())),
+    "own_loss": Metric(lambda s: float(np.mean(s.shards.own_losses(s.models))), two_digits),
+    "own_misclassification": _share(lambda s: 1.0 - float(s.own_accuracies.mean())),
+    "test_loss": Metric(_test_loss),
+    "test_accuracy": Metric(_test_accuracy, of_classes=True),
+    "consensus": Metric(_consensus),
+    "distance": Metric(_distance),
+    "infeasibility": Metric(_infeasibility),
+    "zeros": Metric(lambda s: float(np.mean(s.models == 0.0))),
+    "data_passes": Metric(lambda s: s.passes, two_digits),
 }
-_CLASSES_ONLY = (
-    "accuracy",
-    "misclassification",
-    "node_accuracy",
-    "worst_accuracy",
-    "node_misclassification",
-    "own_misclassification",
-    "test_accuracy",
-)
 
 
 def check_metrics(
@@ -174,7 +193,7 @@ def check_metrics(
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
         checks.one_of("metrics", name, METRICS)
-        if name in _CLASSES_ONLY and problem.loss.kind == "regression":
+        if METRICS[name].of_classes and problem.loss.kind == "regression":
             raise InputError(
                 f"metrics must not hold {name!r} for the regression loss {problem.loss.name!r}; "
                 "use 'loss'."
@@ -207,34 +226,31 @@ def measure(
     names: Sequence[str], snapshot: Snapshot, adjacency: str = "replace-one"
 ) -> dict[str, float]:
     """The value of each metric, as fine as the relation allows."""
-    return as_shown({name: METRICS[name](snapshot) for name in names}, adjacency)
+    return as_shown({name: METRICS[name].found(snapshot) for name in names}, adjacency)
 
 
-def as_shown(values: dict[str, Any], adjacency: str) -> dict[str, Any]:
-    """Measures of private records as they may stand in a file or on a screen.
+def as_shown(
+    values: dict[str, Any],
+    adjacency: str,
+    measures: Mapping[str, Callable[[float], float]] | None = None,
+) -> dict[str, Any]:
+    """Metrics of private records as they may stand in a file or on a screen.
 
     Under add-remove the number of records is private, and exact measures tell it: an accuracy is a
     fraction with that number below, an objective grows with it. There accuracies and other shares
-    (ROC AUC, F1, R2) are given to 0.01, objectives, losses and errors to two digits.
+    (ROC AUC, F1, R2) are given to 0.01, objectives, losses and errors to two digits. measures: how
+    further measures are rounded.
     """
     if adjacency == "replace-one":
         return values
-    return {name: _coarse(name, value) for name, value in values.items()}
+    own = {name: metric.coarse for name, metric in METRICS.items() if metric.coarse is not None}
+    rounding = {**own, **(measures or {})}
+    return {
+        name: _coarse(rounding.get(name.removesuffix("_range")), v) for name, v in values.items()
+    }
 
 
-# Of records: shares, which have their number below, and amounts, which depend on it
-_SHARES = ("roc_auc", "average_precision", "f1", "brier", "r2", "share_below")
-_LOSSES = ("loss", "node_loss", "own_loss", "log_loss", "rmse", "mae", "deviance", "pinball")
-_AMOUNTS = (*_LOSSES, "suboptimality", "data_passes")
-
-
-def _coarse(name: str, value: Any) -> Any:
+def _coarse(rounded: Callable[[float], float] | None, value: Any) -> Any:
     if isinstance(value, list):
-        return [_coarse(name, one) for one in value]
-    if not isinstance(value, float) or name.startswith("test_"):
-        return value
-    measure = name.removesuffix("_range")
-    if "accuracy" in measure or "misclassification" in measure or measure in _SHARES:
-        return round(value, 2)
-    reads_records = "objective" in measure or measure in _AMOUNTS
-    return float(f"{value:.2g}") if reads_records else value
+        return [_coarse(rounded, one) for one in value]
+    return value if rounded is None or not isinstance(value, float) else rounded(value)

@@ -15,7 +15,6 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -23,13 +22,13 @@ import numpy as np
 
 from tacenda._launched import launched
 from tacenda._types import Array
-from tacenda.content import versions
 from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.locality import near_parts
 from tacenda.graph.topology import Topology
+from tacenda.runtime.mpi_transport import MPITransport
 from tacenda.runtime.network import placement
 from tacenda.runtime.ranks import ALONE, Ranks, ends_of
-from tacenda.runtime.transport import Tag
+from tacenda.sources import versions
 
 T = TypeVar("T")
 SAME_PACKAGES = "install the same packages on all machines of the run"
@@ -100,34 +99,13 @@ class MPI(Ranks):
 
         Nodes that are near each other in the graph are put on one rank, so that little is sent.
 
-        Parameters
-        ----------
-        graph : networkx.Graph or Topology
-            The network.
-
-        Returns
-        -------
-        ndarray of int
-            Positions in the graph's own order of its nodes, ascending.
+        Result: positions in the graph's own order of its nodes, ascending.
         """
         return self.parts(Topology.of(graph), 1)[self.rank]
 
     def parts(self, topology: Topology, blocks: Any) -> list[Array]:
-        """The nodes of each rank: near each other in the graph, or as the user says.
-
-        Parameters
-        ----------
-        topology : Topology
-            The network.
-        blocks : int or list of list of int
-            1 puts near nodes together; the number of ranks cuts the nodes as they are numbered;
-            lists of positions, one for each rank, are taken as they are.
-
-        Returns
-        -------
-        list of ndarray
-            Positions of each rank's nodes, ascending.
-        """
+        """The nodes of each rank: near each other in the graph for blocks=1, cut by their numbers
+        for as many blocks as ranks, or as the lists of positions say."""
         if not isinstance(blocks, (int, np.integer)) or blocks not in (1, self.size):
             found = placement(topology.n, blocks)
             if len(found) != self.size:
@@ -151,36 +129,10 @@ class MPI(Ranks):
             self._known = {key: self.by_root(work, "dividing the graph")}
         return self._known[key]
 
-    def end(self) -> MPIEnd:
-        """Give this rank's end of the wire.
-
-        Returns
-        -------
-        MPIEnd
-            The transport of one simulation.
-        """
-        return MPIEnd(self._library, self._comm)
+    def end(self) -> MPITransport:
+        return MPITransport(self._library, self._comm)
 
     def agreed(self, work: Callable[[], T], doing: str) -> T:
-        """Do work on every rank; where it fails on one, it fails on all.
-
-        Parameters
-        ----------
-        work : callable
-            What to do; it must not talk to other ranks.
-        doing : str
-            What it is, for the message.
-
-        Returns
-        -------
-        object
-            What work() gave here.
-
-        Raises
-        ------
-        NetworkError
-            If it failed on another rank; here the error is raised that work() raised.
-        """
         mine: Exception | None = None
         result: Any = None
         try:
@@ -197,40 +149,13 @@ class MPI(Ranks):
         return result  # type: ignore[no-any-return]
 
     def by_root(self, work: Callable[[], T], doing: str) -> T:
-        """Do work on rank 0 alone, and tell all ranks what it gave.
-
-        Parameters
-        ----------
-        work : callable
-            What to do.
-        doing : str
-            What it is, for the message.
-
-        Returns
-        -------
-        object
-            What work() gave at the root.
-        """
         result = self.agreed(lambda: work() if self.root else None, doing)
         return self._comm.bcast(result, root=0)  # type: ignore[no-any-return]
 
     def check_same(self, named: dict[str, Any], remedy: str) -> None:
-        """Refuse to go on where the ranks differ.
-
-        Parameters
-        ----------
-        named : dict
-            Values by name.
-        remedy : str
-            What to do about a difference.
-
-        Raises
-        ------
-        StateError
-            On every rank, if one of the values is not the same on all.
-        """
         all_of_them = self._comm.allgather(named)
-        for name, value in all_of_them[0].items():
+        for name in dict.fromkeys(name for one in all_of_them for name in one):
+            value = all_of_them[0].get(name)
             for rank, other in enumerate(all_of_them):
                 if other.get(name) != value:
                     raise StateError(
@@ -239,20 +164,6 @@ class MPI(Ranks):
                     )
 
     def gathered(self, rows: Array, parts: list[Array]) -> Array:
-        """The rows of all nodes, on every rank.
-
-        Parameters
-        ----------
-        rows : ndarray
-            Rows of the nodes here, in the order of their positions.
-        parts : list of ndarray
-            Positions of the nodes of each rank.
-
-        Returns
-        -------
-        ndarray
-            One row for each node, in the graph's order.
-        """
         mine = np.ascontiguousarray(rows)
         counts = [len(part) for part in parts]
         row = int(np.prod(mine.shape[1:], dtype=np.int64)) * mine.itemsize
@@ -267,18 +178,6 @@ class MPI(Ranks):
         return whole
 
     def at_root(self, rows: Array) -> list[Array] | None:
-        """The rows of every rank, at the root alone.
-
-        Parameters
-        ----------
-        rows : ndarray
-            This rank's; all have rows of one shape and type, and each as many as it likes.
-
-        Returns
-        -------
-        list of ndarray or None
-            By rank; None on other ranks.
-        """
         mine, byte = np.ascontiguousarray(rows), self._library.BYTE
         counts = self._comm.gather(len(mine), root=0)
         if counts is None:
@@ -292,51 +191,15 @@ class MPI(Ranks):
         return [found[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
     def each(self, value: T) -> list[T]:
-        """The value of every rank.
-
-        Parameters
-        ----------
-        value : object
-            This rank's.
-
-        Returns
-        -------
-        list
-            By rank.
-        """
         return list(self._comm.allgather(value))
 
     def most(self, *flags: int) -> list[int]:
-        """The largest of each number over all ranks.
-
-        Parameters
-        ----------
-        *flags : int
-            Small whole numbers.
-
-        Returns
-        -------
-        list of int
-            As many.
-        """
         both = self._flags.setdefault(len(flags), np.empty((2, len(flags)), np.int64))
         both[0] = flags
         self._comm.Allreduce(both[0], both[1], self._library.MAX)
         return [int(value) for value in both[1]]
 
     def total(self, rows: Array) -> Array:
-        """The sum over all ranks, in their order.
-
-        Parameters
-        ----------
-        rows : ndarray
-            This rank's part of the sum.
-
-        Returns
-        -------
-        ndarray
-            The same bits on every rank.
-        """
         mine = np.ascontiguousarray(rows)
         all_of_them = np.empty((self.size, *mine.shape), mine.dtype)
         self._comm.Allgather(mine, all_of_them)
@@ -346,15 +209,6 @@ class MPI(Ranks):
         return result
 
     def stop(self, error: BaseException, doing: str) -> None:
-        """End all ranks with this one's error, which the others need not have.
-
-        Parameters
-        ----------
-        error : BaseException
-            What happened here.
-        doing : str
-            When, for the message.
-        """
         if not self.all_failed():
             words = " ".join(str(error).split())
             if os.environ.get("TACENDA_DEBUG"):
@@ -366,10 +220,7 @@ class MPI(Ranks):
 
         So it is where the same settings are wrong for all; then each may end by itself.
 
-        Returns
-        -------
-        bool
-            False if some rank did not come within five seconds.
+        Result: false if some rank did not come within five seconds.
         """
         if self._failed is None:
             meeting, until = self._ending.Ibarrier(), time.monotonic() + _GRACE
@@ -382,29 +233,11 @@ class MPI(Ranks):
         """Rank 0's exit code, for ranks that have all failed.
 
         A starter joins different ones into a number that means nothing.
-
-        Parameters
-        ----------
-        code : int
-            This rank's.
-
-        Returns
-        -------
-        int
-            Rank 0's.
         """
         return int(self._ending.bcast(code, root=0))
 
     def abort(self, words: str, code: int = 5) -> None:
-        """End all ranks at once.
-
-        Parameters
-        ----------
-        words : str
-            Why.
-        code : int, default=5
-            The exit code.
-        """
+        """End all ranks at once."""
         print(f"tacenda: {words.rstrip('.')}; all ranks are ended.", file=sys.stderr, flush=True)
         sys.stdout.flush()
         self._comm.Abort(code)
@@ -417,79 +250,6 @@ class MPI(Ranks):
             self._before(kind, error, trace)
         if not together:
             self.abort(f"rank {self.rank} of {self.size} ended with the error above")
-
-
-class MPIEnd:
-    """One rank's end of the wire. Blocks are ranks.
-
-    Between two ranks messages arrive in the order in which they were sent, and all ranks ask for
-    the same places in the same order, so the place (round, call) itself is not sent.
-    """
-
-    def __init__(self, library: Any, comm: Any) -> None:
-        self._library, self._comm = library, comm
-        self._standing: dict[int, _Standing] = {}
-
-    def __del__(self) -> None:
-        if not self._library.Is_finalized():
-            for one in self._standing.values():
-                for request in one.requests:
-                    request.Free()
-
-    def exchange(
-        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
-    ) -> dict[int, Array]:
-        comm, byte = self._comm, self._library.BYTE
-        requests = [comm.Irecv([rows, byte], other) for other, rows in awaited.items()]
-        packed = [np.ascontiguousarray(rows) for rows in outgoing.values()]
-        for other, rows in zip(outgoing, packed, strict=True):
-            requests.append(comm.Isend([rows, byte], other))
-        states = [self._library.Status() for _ in requests]
-        self._library.Request.Waitall(requests, states)
-        self._check(tag, states, awaited)
-        return awaited
-
-    def begin(
-        self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
-    ) -> Callable[[], dict[int, Array]]:
-        """Start to send and to receive, by requests that are set up once for these arrays; the
-        function that is returned waits for both."""
-        one = self._standing.get(id(awaited))
-        if one is None:
-            comm, byte = self._comm, self._library.BYTE
-            requests = [comm.Recv_init([rows, byte], other) for other, rows in awaited.items()]
-            requests += [comm.Send_init([rows, byte], other) for other, rows in outgoing.items()]
-            states = [self._library.Status() for _ in requests]
-            # It keeps the dictionaries, so no other ones ever have their place in memory
-            one = self._standing[id(awaited)] = _Standing(requests, states, outgoing, awaited)
-        self._library.Prequest.Startall(one.requests)
-        known = one
-
-        def wait() -> dict[int, Array]:
-            self._library.Request.Waitall(known.requests, known.states)
-            self._check(tag, known.states, awaited)
-            return awaited
-
-        return wait
-
-    def _check(self, tag: Tag, states: list[Any], awaited: dict[int, Array]) -> None:
-        for state, (other, rows) in zip(states, awaited.items(), strict=False):
-            count = state.Get_count(self._library.BYTE)
-            if count != rows.nbytes:
-                raise NetworkError(
-                    f"Rank {other} sent {count} bytes where {rows.nbytes} were due "
-                    f"(round {tag[0]}, call {tag[1]})."
-                )
-
-
-@dataclass(frozen=True, eq=False)
-class _Standing:
-    """Requests for one set of places: those that receive first, then those that send."""
-
-    requests: list[Any]
-    states: list[Any]
-    outgoing: dict[int, Array]
-    awaited: dict[int, Array]
 
 
 _met: deque[MPI] = deque(maxlen=1)
@@ -508,13 +268,7 @@ def started() -> MPI | None:
 
 @lru_cache(maxsize=1)
 def world() -> Ranks:
-    """The ranks that this command was started with: itself alone, or all of `mpiexec -n`.
-
-    Returns
-    -------
-    Ranks
-        The same object each time.
-    """
+    """The ranks that this command was started with: itself alone, or all of `mpiexec -n`."""
     if launched() == 1:
         return ALONE
     found = MPI()

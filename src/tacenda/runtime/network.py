@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tacenda._arrays import read_only
 from tacenda._types import Array
 from tacenda.errors import InputError, LeakError, NetworkError
 from tacenda.graph.topology import Topology
 from tacenda.graph.varying import Varying
-from tacenda.problem.constants import RADIUS
-from tacenda.problem.radius import brought_within, is_within, largest_within
+from tacenda.questions.radius import brought_within, is_within, largest_within
 from tacenda.rows import new_rows
 from tacenda.runtime.branches import Branches
+from tacenda.runtime.halo import Buffers, Halo, Matrix
 from tacenda.runtime.transport import Overlapping, Signing, Tag, Transport
+from tacenda.terms.problem import RADIUS
 
 
 def placement(n: int, blocks: int | Any) -> list[Array]:
@@ -56,9 +56,6 @@ class Traffic:
     bytes: int = 0
 
 
-Matrix = tuple[Array, Array, Array]  # CSR rows (indptr, columns, weights)
-
-
 @dataclass(frozen=True, eq=False)
 class _Round:
     """Mixing in one round, where it varies: our rows of W, the messages that we send, and the
@@ -68,18 +65,6 @@ class _Round:
     mixing: Matrix
     links: int
     silent: frozenset[int]
-
-
-@dataclass(frozen=True, eq=False)
-class _Places:
-    """The table that our nodes with neighbours in other blocks add up from: `own`, copies of the
-    rows here that they need (`_beside`), then rows of other blocks, `room` for each of them.
-    outgoing: own rows as they are packed for each block."""
-
-    table: Array
-    own: Array
-    room: dict[int, Array]
-    outgoing: dict[int, Array]
 
 
 class Network:
@@ -117,24 +102,10 @@ class Network:
         self._radius = radius
         self.reached_radius: int | None = None
         self.nodes = parts[me]
-        # Whether all nodes are here, in the graph's order
-        self._alone = bool(np.array_equal(self.nodes, np.arange(topology.n)))
-        self._owner = np.zeros(topology.n, np.int64)  # block 0 where nothing else is said
-        for block, part in enumerate(parts[1:], 1):
-            self._owner[part] = block
         self.traffic = Traffic()
-        self._degree = topology.degrees if self._alone else topology.degrees[self.nodes]
+        self._halo = Halo(topology, parts, me)
+        self._degree = topology.degrees if self._halo.alone else topology.degrees[self.nodes]
         self._links = int(self._degree.sum())
-        self._halo = self._plan_halo(topology)
-        self._inner, self._border = self._sides(topology)
-        self._beside = self._beside_border(topology)
-        coming = [len(arriving) for _, arriving in self._halo.values()]
-        starts = np.cumsum([len(self._beside), *coming])
-        self._places = {
-            other: slice(int(a), int(b))
-            for other, a, b in zip(self._halo, starts[:-1], starts[1:], strict=True)
-        }
-        self._standing: dict[Any, _Places] = {}
         self._varying = None if isinstance(mixing, str) else mixing
         self._kind: Any = mixing if isinstance(mixing, str) else mixing.weights
         self._round: _Round | None = None
@@ -151,6 +122,9 @@ class Network:
     def _mixing(self) -> Matrix:
         """Our rows of W, where all edges are active."""
         return self._local(*self._topology.mixing(self._kind))
+
+    def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
+        return self._halo.local(indptr, indices, weights, self._dtype)
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
         """(b, d) sum over neighbours; where `senders` (b, 1) is 0 a node sends nothing,
@@ -179,13 +153,14 @@ class Network:
             active = varying.active_edges(topology, turn)
             ends = topology.edges[active]
             ends = np.concatenate([ends, ends[:, ::-1]])
-            ends = ends[self._owner[ends[:, 0]] == self._me]
-            heard = set(self._owner[ends[:, 1]].tolist())
+            owner = self._halo.owner
+            ends = ends[owner[ends[:, 0]] == self._me]
+            heard = set(owner[ends[:, 1]].tolist())
             self._round = _Round(
                 turn,
                 self._local(*topology.mixing(self._kind, active)),
                 len(ends),
-                frozenset(self._halo) - heard,
+                frozenset(self._halo.links) - heard,
             )
         return self._round
 
@@ -223,7 +198,7 @@ class Network:
 
     @cached_property
     def _branches(self) -> Branches:
-        return Branches(self._topology, self._owner, self._me)
+        return Branches(self._topology, self._halo.owner, self._me)
 
     def _up_and_down(
         self, shared: Array, tag: Tag, add_up: Callable[[Array, Array], None]
@@ -250,76 +225,11 @@ class Network:
         if tree.giver is None:
             result = rows[tree.root][None]
         else:
-            room = {tree.giver: np.empty((1, shared.shape[1]), shared.dtype)}
-            result = self._exchanged(down, {}, room)[tree.giver]
+            awaited = {tree.giver: np.empty((1, shared.shape[1]), shared.dtype)}
+            result = self._exchanged(down, {}, awaited)[tree.giver]
         if tree.takers:
             self._exchanged(down, dict.fromkeys(tree.takers, result), {})
         return np.repeat(result, len(shared), axis=0)
-
-    def _plan_halo(self, topology: Topology) -> dict[int, tuple[Array, Array]]:
-        """For every other block that we border: which of our rows it needs, and which positions it
-        sends to us."""
-        if self._alone:
-            return {}
-        position = np.full(topology.n, -1, np.int64)
-        position[self.nodes] = np.arange(len(self.nodes))
-        halo = {}
-        ends = np.concatenate([topology.edges, topology.edges[:, ::-1]])
-        ends = ends[(self._owner[ends[:, 0]] == self._me) & (self._owner[ends[:, 1]] != self._me)]
-        for other in np.unique(self._owner[ends[:, 1]]):
-            border = ends[self._owner[ends[:, 1]] == other]
-            halo[int(other)] = (position[np.unique(border[:, 0])], np.unique(border[:, 1]))
-        return halo
-
-    def _sides(self, topology: Topology) -> tuple[Array, Array]:
-        """Our nodes whose neighbours are all here, and the others, as rows."""
-        if self._alone:
-            return self.nodes, np.empty(0, np.int64)
-        owner = np.repeat(self._owner, topology.degrees)
-        away = np.zeros(topology.n, bool)
-        away[
-            np.repeat(np.arange(topology.n), topology.degrees)[
-                self._owner[topology.indices] != owner
-            ]
-        ] = True
-        away = away[self.nodes]
-        return np.flatnonzero(~away), np.flatnonzero(away)
-
-    def _beside_border(self, topology: Topology) -> Array:
-        """Our rows, ascending, which those with neighbours elsewhere add up: their own, and those
-        of their neighbours here."""
-        if self._alone:
-            return self._border
-        wanted = np.zeros(topology.n, bool)
-        border = np.zeros(topology.n, bool)
-        border[self.nodes[self._border]] = True
-        wanted[topology.indices[np.repeat(border, topology.degrees)]] = True
-        return np.flatnonzero((wanted | border)[self.nodes])
-
-    def _local(self, indptr: Array, indices: Array, weights: Array | None) -> Matrix:
-        """CSR rows (indptr, columns, weights) of our nodes, in the graph's order; columns are
-        renumbered to our rows, and of nodes with neighbours elsewhere to the rows of their table
-        (`_Places`)."""
-        none = np.empty(0, self._dtype)
-        if self._alone:
-            narrow = indices.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
-            chosen_weights = none if weights is None else weights.astype(self._dtype)
-            return read_only(indptr), read_only(narrow), read_only(chosen_weights)
-        here, there = np.full((2, len(indptr) - 1), -1, np.int64)
-        here[self.nodes] = np.arange(len(self.nodes))
-        there[self.nodes[self._beside]] = np.arange(len(self._beside))
-        for other, (_, arriving) in self._halo.items():
-            there[arriving] = np.arange(self._places[other].start, self._places[other].stop)
-        border = np.zeros(len(self.nodes), bool)
-        border[self._border] = True
-        counts = np.diff(indptr)[self.nodes]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        chosen = np.arange(starts[-1]) + np.repeat(indptr[self.nodes] - starts[:-1], counts)
-        at = indices[chosen]
-        column = np.where(np.repeat(border, counts), there[at], here[at])
-        narrow = column.astype(np.int32 if len(indptr) < 1 << 31 else np.int64)
-        chosen_weights = none if weights is None else weights[chosen].astype(self._dtype)
-        return read_only(starts), read_only(narrow), read_only(chosen_weights)
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()
@@ -327,68 +237,50 @@ class Network:
         """matrix @ [our rows, rows of the other blocks]; nothing is sent to silent ones, whose
         rows, all of weight 0, are zeros. Nodes whose neighbours are all here are summed up while
         the rows of the others are on their way."""
-        rows, add_up = np.ascontiguousarray(shared), self._kernels.weighted_sums
+        rows, add_up, halo = np.ascontiguousarray(shared), self._kernels.weighted_sums, self._halo
         out = new_rows(rows.shape, rows.dtype)
-        if not self._halo:
-            add_up(self._inner, *matrix, rows, out)
+        if not halo.links:
+            add_up(halo.inner, *matrix, rows, out)
             return out
         if self._overlapping is not None and not silent:
-            places = self._standing_places(rows)
-            for other, packed in places.outgoing.items():
-                np.take(rows, self._halo[other][0], axis=0, out=packed, mode="clip")
-            arrived = self._overlapping.begin(tag, places.outgoing, places.room)
-            add_up(self._inner, *matrix, rows, out)
-            self._accepted(arrived(), places.room)
-            self._add_border(matrix, rows, places, out)
+            buffers = halo.lasting_buffers(rows)
+            for other, packed in buffers.outgoing.items():
+                np.take(rows, halo.links[other][0], axis=0, out=packed, mode="clip")
+            arrived = self._overlapping.begin(tag, buffers.outgoing, buffers.arriving)
+            add_up(halo.inner, *matrix, rows, out)
+            self._accepted(arrived(), buffers.arriving)
+            self._add_border(matrix, rows, buffers, out)
             return out
-        places = self._new_places(rows)
-        room = {other: part for other, part in places.room.items() if other not in silent}
-        outgoing = {other: rows[self._halo[other][0]] for other in room}
-        received = self._exchanged(tag, outgoing, room)
-        for other, place in places.room.items():
+        buffers = halo.new_buffers(rows)
+        awaited = {other: part for other, part in buffers.arriving.items() if other not in silent}
+        outgoing = {other: rows[halo.links[other][0]] for other in awaited}
+        received = self._exchanged(tag, outgoing, awaited)
+        for other, buffer in buffers.arriving.items():
             if other in silent:
-                place[:] = 0
-            elif received[other] is not place:
-                place[:] = received[other]
-        add_up(self._inner, *matrix, rows, out)
-        self._add_border(matrix, rows, places, out)
+                buffer[:] = 0
+            elif received[other] is not buffer:
+                buffer[:] = received[other]
+        add_up(halo.inner, *matrix, rows, out)
+        self._add_border(matrix, rows, buffers, out)
         return out
 
-    def _add_border(self, matrix: Matrix, rows: Array, places: _Places, out: Array) -> None:
-        """The sums of our nodes with neighbours in other blocks, whose rows are there."""
-        np.take(rows, self._beside, axis=0, out=places.own, mode="clip")
-        self._kernels.weighted_sums(self._border, *matrix, places.table, out)
-
-    def _standing_places(self, rows: Array) -> _Places:
-        """Those of rows of this width and type, the same in every round: a transport that works
-        beside us may have set itself up for them."""
-        key = (rows.shape[1], rows.dtype)
-        if key not in self._standing:
-            found = self._new_places(rows)
-            for other, (own, _) in self._halo.items():
-                found.outgoing[other] = np.empty((len(own), rows.shape[1]), rows.dtype)
-            self._standing[key] = found
-        return self._standing[key]
-
-    def _new_places(self, rows: Array) -> _Places:
-        own = len(self._beside)
-        count = own + sum(len(arriving) for _, arriving in self._halo.values())
-        table = np.empty((count, rows.shape[1]), rows.dtype)
-        room = {other: table[at] for other, at in self._places.items()}
-        return _Places(table, table[:own], room, {})
+    def _add_border(self, matrix: Matrix, rows: Array, buffers: Buffers, out: Array) -> None:
+        """Add up the rows of our nodes with neighbours in other blocks, whose rows have arrived."""
+        np.take(rows, self._halo.beside, axis=0, out=buffers.own, mode="clip")
+        self._kernels.weighted_sums(self._halo.border, *matrix, buffers.table, out)
 
     def _exchanged(
         self, tag: Tag, outgoing: dict[int, Array], awaited: dict[int, Array]
     ) -> dict[int, Array]:
-        """Send to some blocks, and wait for rows from others, of the shape and type of their
-        places."""
+        """Send to some blocks, and wait for rows of others, of the shape and type of their
+        buffers."""
         return self._accepted(self._transport.exchange(tag, outgoing, awaited), awaited)
 
     def _accepted(self, received: dict[int, Array], awaited: dict[int, Array]) -> dict[int, Array]:
         """What has arrived; what no honest block sends is refused."""
-        for other, room in awaited.items():
+        for other, buffer in awaited.items():
             rows = received[other]
-            if rows.shape != room.shape or rows.dtype != room.dtype:
+            if rows.shape != buffer.shape or rows.dtype != buffer.dtype:
                 raise NetworkError(f"Block {other} sent rows of the wrong shape or type.")
             if rows.dtype.kind == "f" and not is_within(rows, self._radius):
                 beyond = f"with values that are not finite or beyond the radius {self._radius:g}"

@@ -10,11 +10,10 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
-from tacenda.problem.queries import BlankQueries
-from tacenda.runtime.budget import Silence, blank_host
+from tacenda.questions.blank import BlankQueries
+from tacenda.runtime.rehearsal import Silence, blank_host
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
-from tacenda.terms.closing import closing_calls, closing_rounds
 
 
 class Form(NamedTuple):
@@ -124,9 +123,10 @@ def places_of(spec: RunSpec) -> Places:
             after, host.state = host.state, spec.algorithm.restart(before, host.block)
             host.step(turn)
             host.state = after
-    for turn in range(1, closing_rounds(spec.method.finish_mixing) + 1):
-        for call in range(closing_calls(spec.method.finish_mixing)):
+    up_and_down = 2 if spec.method.ends_exactly else 1
+    for turn in range(1, spec.method.closing_rounds + 1):
+        for call in range(up_and_down):
             listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
-    if isinstance(spec.method.finish_mixing, str):
+    if spec.method.ends_exactly:
         listener.from_root.add((spec.rounds + 1, 1))
     return Places(listener.forms, frozenset(listener.from_root - listener.from_all))

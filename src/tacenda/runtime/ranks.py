@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Ranks:
-    """A single process, which agrees with itself; `MPI` is several."""
+    """The trivial case: a single process. See `MPI` for several."""
 
     rank, size = 0, 1
 

@@ -105,18 +105,7 @@ class RunResult:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write everything to one file: safetensors with JSON in its header, no pickle.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
-        """
+        """Write everything to one file: safetensors with JSON in its header, no pickle."""
         from safetensors.numpy import save
 
         arrays: dict[str, Array] = {}
@@ -143,15 +132,7 @@ class RunResult:
     def report(self, path: str | Path = "report.html") -> Path:
         """Write the HTML report of this run (extra `report`).
 
-        Parameters
-        ----------
-        path : str or Path, default="report.html"
-            Where to write.
-
-        Returns
-        -------
-        Path
-            The file that was written.
+        Result: the file that was written.
         """
         from tacenda.report import build
 
@@ -165,11 +146,6 @@ def load(path: str | Path) -> RunResult:
     ----------
     path : str or Path
         The file.
-
-    Returns
-    -------
-    RunResult
-        The same result.
 
     Raises
     ------

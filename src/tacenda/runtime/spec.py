@@ -1,8 +1,9 @@
 """`RunSpec`: all that a run is, before any record is touched. Simulations, peers, audits and dry
 runs all start from one.
 
-checked()      the same run with its defaults filled in, or an error that names what does not go
+of()           describe a run, with its defaults filled in; an error names what does not go
                together
+of_problem()   the same, from the records and the graph that a caller has
 calibration    the noise of every release, solved for the budget by rehearsing the run (once;
                `runtime.budget`)
 statement()    what charges under this run guarantee
@@ -12,13 +13,13 @@ to_plain()     plain values, for files and reports
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import private_names
@@ -26,24 +27,23 @@ from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.cuts import cut_advice
 from tacenda.graph.topology import MIXINGS, Topology
-from tacenda.privacy.accounting.events import Gaussian
-from tacenda.privacy.accounting.final_model import Descent, Hidden, descent_mu
+from tacenda.losses.custom import CustomLoss
 from tacenda.privacy.adjacency import check_persons
+from tacenda.privacy.model_alone import LearningRun, model_alone
 from tacenda.privacy.secrets.ledger import Charges
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
-from tacenda.problem.custom_loss import CustomLoss
-from tacenda.problem.custom_regulariser import CustomRegulariser
-from tacenda.problem.facts import Facts
 from tacenda.problem.problem import Problem
+from tacenda.questions.facts import Facts
+from tacenda.regularisers.custom import CustomRegulariser
 from tacenda.terms.method import Method
+from tacenda.terms.problem import DECLARED
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
 
-LARGE = 100.0  # standard deviations: no noise of a run is so large but with a chance below e^-4900
 MOST_RECORDS = 1e8  # of a node whose number of records is not public
-SYMMETRIC = "metropolis"  # weights of mixings that bring models no further apart as a whole
+SYMMETRIC = "metropolis"  # mixing with these weights brings models no further apart as a whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,32 @@ class RunSpec:
     privacy: Privacy | None = None
     row_type: Any = np.float64
     losses: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        method: Method,
+        topology: Topology,
+        facts: Facts,
+        privacy: Privacy | None = None,
+        **more: Any,
+    ) -> RunSpec:
+        """Describe a run and check it; `more` are the other fields."""
+        return cls(method, topology, facts, privacy, **more).checked()
+
+    @classmethod
+    def of_problem(
+        cls,
+        method: Method,
+        problem: Problem,
+        graph: Any,
+        privacy: Privacy,
+        solver_tolerance: float = 1e-8,
+    ) -> RunSpec:
+        """Describe and check a private run whose records are all here, in float64."""
+        tolerance = checks.positive("solver_tolerance", solver_tolerance)
+        facts = Facts.of(problem, privacy.adjacency, tolerance)
+        return cls.of(method, match(problem, graph), facts, privacy)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -93,7 +119,7 @@ class RunSpec:
                 method = replace(method, output=algorithm.default_output)
         if privacy is not None and privacy.node_noise == "worst":
             facts = facts.for_the_smallest()
-        if not isinstance(method.mixing, str) and not algorithm.mixes:
+        if not isinstance(method.mixing, str) and not algorithm.traits.mixes_only:
             raise UnsupportedError(
                 f"{algorithm.title} does not mix models by a matrix, so mixing must be one of "
                 f"{', '.join(map(repr, MIXINGS))}, not edges that vary; use DDA, DPDDA or GossipGD."
@@ -103,7 +129,7 @@ class RunSpec:
         if (
             privacy is not None
             and privacy.node_kinds(self.topology.n).size
-            and algorithm.shared_noise is not None
+            and algorithm.traits.shared_noise is not None
         ):
             raise UnsupportedError(
                 f"{algorithm.title} shares noise between neighbours, who must draw alike: spread "
@@ -134,7 +160,7 @@ class RunSpec:
 
     def cut_advice(self) -> list[str]:
         """What a graph costs that leaves a masked run too few members to hide among."""
-        if self.privacy is None or not self.algorithm.masks:
+        if self.privacy is None or not self.algorithm.traits.masks:
             return []
         assert self.calibration is not None and self.calibration.plan.leverage is not None
         pooled = self.privacy.pooled(self.algorithm.title)
@@ -161,88 +187,37 @@ class RunSpec:
             p.spread if isinstance(p.spread, str) else "as given",
             found.claimed,
             found.why,
-            None if n_nodes is not None else self._hidden(charges, start),
+            None if n_nodes is not None else model_alone(self._learning(start), charges),
             self.facts.records_per_person,
             self.facts.members_per_person,
         )
 
-    def _hidden(self, charges: Charges, start: Array | None) -> Hidden | None:
-        """What these charges give away to somebody who sees only the final model, where more can be
-        said than of the whole run."""
-        descent = self.algorithm.descent(self.facts, self.rounds, self.method.output or "last")
-        gaussian = all(charge.kind is Gaussian for charge, _ in charges)
-        means, n = self.algorithm.only_means, self.topology.n
-        if means and not (gaussian and self._uncut(charges)):
-            return None
-        if not means and self.method.mixing != SYMMETRIC:
-            descent = None
-        s = self.facts.gradient_sensitivity()
-        if not gaussian or not (means or descent is not None) or not np.isfinite(s).all():
-            return None
-        rows = [(charge.parameters["noise_multiplier"] * s, count) for charge, count in charges]
-        # In units of what a record moves: the noise of all nodes together behind a mean, or that of
-        # the quietest node, into whose model a record's trace may wander
-        noise = np.concatenate(
-            [
-                np.full(count, np.sqrt(np.sum(row**2)) if means else np.min(row))
-                for row, count in rows
-            ]
-        )
-        mu = math.sqrt(float(np.sum((noise / s.max()) ** -2.0)))
-        reasons = [
-            f"it depends on exact means over the network only, so that the noise of all {n} nodes "
-            "hides a record"
-        ] * means
-        std = noise / n if means else np.concatenate([np.full(c, row.max()) for row, c in rows])
-        began = 0.0 if start is None else float(max(start.max(), -start.min()))
-        if descent is not None and len(noise) == self.rounds:
-            unit = s.min() / n if means else s.min() / math.sqrt(n)
-            lost = self._rounding(descent, self._reach(descent, std, began)) / unit
-            forgotten = descent_mu(noise / s.max(), descent, lost)
-            if forgotten < mu:
-                mu = forgotten
-                reasons.append("each step of the descent forgets a part of what was before it")
-        if not reasons:
-            return None
-        return Hidden(
-            mu * np.asarray(s / s.max()),
-            f"For somebody who sees the final model and no message: {', and '.join(reasons)}.",
-        )
-
-    def _reach(self, descent: Descent, std: Array, began: float) -> float:
-        """How large a coordinate of a model gets but with a chance far below any delta; infinite
-        where that may be outside of the radius, where gradients are asked at the nearest point
-        inside, and two models may come further apart. std: the largest noise of each step; began:
-        the largest coordinate at the start."""
-        k = self.facts.constants
-        drift = descent.steps * (k.gradient_bound * k.loss_scale + LARGE * std)
-        reached = began + float(np.sum(drift))
-        stays = reached <= 0.5 * k.radius and self.facts.dim * self.rounds < 1e9
-        return reached if stays else math.inf
-
-    def _rounding(self, descent: Descent, reach: float) -> Array:
-        """(rounds,) by how much rounding may part two models of one node in a step: that of the
-        models and scores, and that of the sums over coordinates and records."""
-        k, d, eta = self.facts.constants, self.facts.dim, descent.steps
-        models = (d + 16) * math.sqrt(d) * reach * (2.0 + eta * k.loss_smoothness)
-        gradients = eta * k.gradient_bound * k.loss_scale * (float(self.facts.sizes.max()) + 16)
-        return np.asarray(2.0 * np.finfo(self.row_type).eps * (models + gradients))
-
-    def _uncut(self, charges: Charges) -> bool:
-        """Whether no message reaches the radius but with a chance far below any delta: there it is
-        cut, or the run is refused, which depends on one node's message and is hidden by its own
-        noise alone."""
-        facts = self.facts
+    def _learning(self, start: Array | None) -> LearningRun:
+        """What is public about how the final model comes about."""
+        algorithm, facts, k = self.algorithm, self.facts, self.facts.constants
+        descent = algorithm.descent(facts, self.rounds, self.method.output or "last")
+        symmetric = self.method.mixing == SYMMETRIC
         largest = float(facts.sizes.max()) if facts.true_sizes else MOST_RECORDS
-        levels = [float(charge.parameters["noise_multiplier"].max()) for charge, _ in charges]
-        reached = self.algorithm.largest_mean(facts, largest, LARGE * max(levels, default=0.0))
-        few = self.topology.n * facts.dim * facts.dim * len(charges) < 1e15
-        return reached <= facts.constants.radius and few
+        return LearningRun(
+            rounds=self.rounds,
+            dim=facts.dim,
+            only_means=algorithm.traits.exact_means_only,
+            descent=descent if algorithm.traits.exact_means_only or symmetric else None,
+            sensitivity=facts.gradient_sensitivity(),
+            largest_message=lambda noise: algorithm.largest_mean(facts, largest, noise),
+            gradient_bound=k.gradient_bound,
+            loss_scale=k.loss_scale,
+            smoothness=k.loss_smoothness,
+            radius=k.radius,
+            largest_size=float(facts.sizes.max()),
+            start=0.0 if start is None else float(max(start.max(), -start.min())),
+            float_spacing=float(np.finfo(self.row_type).eps),
+        )
 
     @property
     def one_model(self) -> bool:
         """Whether all nodes end with the same model, to the bit."""
-        return self.algorithm.agrees or isinstance(self.method.finish_mixing, str)
+        return self.algorithm.traits.reaches_consensus or self.method.ends_exactly
 
     def identity(self) -> dict[str, str]:
         """A hash of each part by its content, code of plugins included:
@@ -273,14 +248,10 @@ class RunSpec:
             "graph": {"name": t.name, "n": t.n, "labels": t.plain_labels(), "edges": t.edges},
             "solver_tolerance": self.facts.tolerance,
             "problem": {
+                **{s.name: getattr(k, s.name) for s in DECLARED if s.names_run},
                 "loss": k.loss.name,
                 "regulariser": k.regulariser.name,
-                "strength": k.strength,
                 "auto_strength": k.auto_strength,
-                "loss_scale": k.loss_scale,
-                "data_norm": k.data_norm,
-                "clip_norm": k.clip_norm,
-                "radius": k.radius,
                 "loss_options": _options(k.loss, self.facts.dim),
                 "regulariser_options": _options(k.regulariser, self.facts.dim),
                 "sizes": self.facts.sizes.astype(np.int64),
@@ -312,7 +283,7 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
             f"the private algorithms are {', '.join(private_names())}. "
             "For a run without privacy pass privacy=None (in the shell: --no-privacy)."
         )
-    if algorithm.shared_noise is not None:
+    if algorithm.traits.shared_noise is not None:
         privacy.pooled(algorithm.title)
     return privacy
 

@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit, logsumexp, softmax
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.errors import InputError
-from tacenda.problem.statistics import Records, Statistic, register
+from tacenda.questions.statistics import Records, Statistic, register
 
 LARGEST_LOG_LOSS = math.log(100.0)  # larger ones count as this: a class given one chance in 100
 CLASSIFIERS = ("accuracy", "neg_log_loss", "neg_brier_score")
@@ -92,19 +92,7 @@ class CandidateScores(Statistic):
     def check(self, n_features: int, n_outputs: int, kind: str) -> None:
         """Refuse models of another length, and a scoring of another kind.
 
-        Parameters
-        ----------
-        n_features : int
-            Length of a record.
-        n_outputs : int
-            Number of scores of a record.
-        kind : str
-            "binary", "multiclass" or "regression".
-
-        Raises
-        ------
-        InputError
-            If it does not fit.
+        n_outputs: number of scores of a record. kind: "binary", "multiclass" or "regression".
         """
         if len(self.models[0]) != n_features * n_outputs:
             raise InputError(
@@ -116,17 +104,7 @@ class CandidateScores(Statistic):
     def vectors(self, records: Records, model: Floats) -> Array:
         """Scores less 1/2 of a block of records, shape (M, K).
 
-        Parameters
-        ----------
-        records : Records
-            Private records.
-        model : ndarray
-            Not used: the candidates are the statistic's own.
-
-        Returns
-        -------
-        ndarray
-            In [-1/2, 1/2].
+        model: not used: the candidates are the statistic's own.
         """
         found = np.empty((len(records), self.length))
         with np.errstate(all="ignore"):  # whatever the records hold, a score is in [0, 1]

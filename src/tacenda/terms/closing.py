@@ -8,6 +8,7 @@ the spanning tree. Both act on released values only and cost no privacy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tacenda import checks
@@ -38,18 +39,19 @@ def closing_for(topology: Topology) -> Finish:
     return EXACT if topology.n > 1 else 0
 
 
-def closing_rounds(finish: Finish) -> int:
-    """How many rounds follow those of the algorithm."""
-    return 1 if isinstance(finish, str) else finish
-
-
-def closing_calls(finish: Finish) -> int:
-    """In how many calls of such a round rows are sent: mixed in one, up and down a tree in two."""
-    return 2 if isinstance(finish, str) else 1
-
-
 def closing_words(finish: Finish) -> str:
     """For readers."""
     if isinstance(finish, str):
         return "one closing average, exact, over a spanning tree"
     return counted(finish, "closing mixing round")
+
+
+def finish_of(settings: Mapping[str, Any]) -> Finish:
+    """How a run ended, by its plain settings."""
+    found: Finish = settings.get("finish_mixing", 0)
+    return found
+
+
+def closes(settings: Mapping[str, Any]) -> bool:
+    """Whether rounds follow those of the algorithm, by a run's plain settings."""
+    return finish_of(settings) != 0

@@ -4,14 +4,15 @@ run has one."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from annotated_types import Ge, Le
 
 from tacenda import checks
 from tacenda.errors import InputError
-from tacenda.terms.closing import Finish, checked_finish, closing_words
-from tacenda.terms.setting import setting, settings
+from tacenda.terms.closing import EXACT, Finish, checked_finish, closing_for, closing_words
+from tacenda.terms.reference import documented
+from tacenda.terms.setting import plain, setting, settings
 
 # The command line makes its flags from this class, so nothing here loads NumPy
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ def _output(name: str, value: Any) -> Any:
     return value if value is None else checks.one_of(name, value, OUTPUTS)
 
 
+class MethodOptions(TypedDict, total=False):
+    """Names of settings, for type checkers: keyword arguments of `simulate` beside `rounds`."""
+
+    output: str | None
+    finish_mixing: Finish | None
+    mixing: str | Varying | None
+
+
+@documented
 @dataclass(frozen=True)
 class Method:
     """An algorithm with all settings of its run.
@@ -52,14 +62,7 @@ class Method:
     ----------
     algorithm : Algorithm
         The algorithm with its hyperparameters.
-    rounds : int
-        Number of rounds.
-    output : {"average", "last"} or None
-        Which of the models is the answer; None for the algorithm's own rule.
-    finish_mixing : int or "exact"
-        Closing mixings of what was released, or one exact average; free of privacy.
-    mixing : str, RandomEdges or PeriodicEdges
-        The weights of mixings, or edges that vary from round to round.
+    {settings}
     reasons : tuple of str
         Why these were chosen, one sentence for each choice.
 
@@ -83,6 +86,8 @@ class Method:
         None,
         kind=Literal["average", "last"],
         planned=True,
+        written='{"average", "last"} or None',
+        about="Which of the models is the answer; by default the algorithm's own rule.",
         help="Which of the models is the answer: 'average' or 'last'.",
         check=_output,
     )
@@ -92,6 +97,10 @@ class Method:
         planned=True,
         help="Closing rounds that only mix what was released, or 'exact' for one exact average; "
         "free of privacy.",
+        written='int or "exact"',
+        about="Closing rounds that only mix what was released: they cost no privacy and bring all "
+        'nodes near the average model. "exact" makes one exact average over a spanning tree, which '
+        "is cheaper and the same at every node.",
         title="at the end",
         words=closing_words,
         check=checked_finish,
@@ -102,6 +111,10 @@ class Method:
         kind=Literal["metropolis", "uniform", "max-degree"] | dict[str, Any],
         help="Weights of mixings: 'metropolis', 'uniform' or 'max-degree'; in a file also a table "
         "of edges that vary.",
+        written="str, RandomEdges or PeriodicEdges",
+        about='Weights of dual averaging, gossip and the closing rounds: "metropolis", "uniform" '
+        'or "max-degree"; or edges that vary from round to round (`tacenda.graph.RandomEdges`, '
+        "`PeriodicEdges`, in a file a table), where closing rounds use all edges.",
         title="mixing weights",
         to_plain=_mixing_to_plain,
         from_plain=_mixing_from_plain,
@@ -112,21 +125,11 @@ class Method:
     def of(cls, method: Any, prepare: Any = None, **given: Any) -> Method:
         """A method from whatever a caller may give.
 
-        Parameters
-        ----------
-        method : Method, Algorithm or str
-            A method, or an algorithm as an object or by its name.
-        prepare : Whitening, str or None, default=None
-            What comes before the algorithm.
-        **given : object
-            Settings that replace those of the method; None leaves one as it is.
-
-        Returns
-        -------
-        Method
-            The method, not checked yet.
+        method: a method, or an algorithm as an object or by its name. prepare: what comes before
+        the algorithm. **given: settings that replace those of the method; None leaves one as it is.
+        Result: the method, not checked yet.
         """
-        from tacenda.algorithms.whitening import prepared
+        from tacenda.algorithms.whitened import prepared
 
         fixed = {name: value for name, value in given.items() if value is not None}
         if not isinstance(method, cls):
@@ -134,25 +137,35 @@ class Method:
             method = cls(algorithm_of(method), **fixed)
         return replace(method, algorithm=prepared(method.algorithm, prepare), **fixed)
 
+    @classmethod
+    def usual(cls, algorithm: Algorithm, topology: Topology, rounds: int | None = None) -> Method:
+        """How a named algorithm runs where nothing is planned: all nodes end with one model.
+
+        rounds: by default the algorithm's own number.
+        """
+        finish = 0 if algorithm.traits.reaches_consensus else closing_for(topology)
+        turns = algorithm.default_rounds if rounds is None else rounds
+        return cls(algorithm, turns, finish_mixing=finish)
+
+    @property
+    def ends_exactly(self) -> bool:
+        """Whether the run ends with one exact average over the spanning tree."""
+        return self.finish_mixing == EXACT
+
+    @property
+    def closing_mixings(self) -> int:
+        """How many rounds only mix at the end."""
+        return 0 if isinstance(self.finish_mixing, str) else self.finish_mixing
+
+    @property
+    def closing_rounds(self) -> int:
+        """How many rounds follow those of the algorithm."""
+        return 1 if self.ends_exactly else self.closing_mixings
+
     def checked(self, topology: Topology, where: str = "") -> Method:
         """The same with its defaults filled in.
 
-        Parameters
-        ----------
-        topology : Topology
-            The network.
-        where : str, default=''
-            What stands before a setting's name in errors.
-
-        Returns
-        -------
-        Method
-            The checked method.
-
-        Raises
-        ------
-        InputError
-            If a value cannot be.
+        where: what stands before a setting's name in errors.
         """
         from tacenda.graph.varying import check_mixing
 
@@ -164,26 +177,19 @@ class Method:
     def naming(self) -> dict[str, Any]:
         """The plain values that tell two runs apart.
 
-        Returns
-        -------
-        dict
-            By the setting's name.
+        Result: by the setting's name.
         """
         return {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS if s.names_run}
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values of the algorithm and of every setting.
 
-        Returns
-        -------
-        dict
-            Numbers, strings, lists and dictionaries only.
+        Result: numbers, strings, lists and dictionaries only.
         """
-        values = {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS}
-        return {"algorithm": self.algorithm.to_plain(), **values}
+        return {"algorithm": self.algorithm.to_plain(), **plain(Method, self)}
 
 
-SETTINGS = tuple(settings(Method))
+SETTINGS = settings(Method)
 
 
 def algorithm_of(algorithm: Any) -> Algorithm:

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso, Ridge
 
-from tacenda.algorithms.moments import Quadratic, cleaned, curvature, of_moment
+from tacenda.algorithms.quadratic import Quadratic, cleaned, curvature, of_moment
 from tacenda.errors import InputError
-from tacenda.problem.regularisers import L1, L2, ElasticNet, NoRegulariser
+from tacenda.regularisers import L1, L2, ElasticNet, NoRegulariser
 
 RNG = np.random.default_rng(4)
 STRENGTHS = [0.3, 0.05, 0.0, 0.001, 2.0]

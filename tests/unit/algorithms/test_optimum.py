@@ -13,7 +13,7 @@ import tacenda as tc
 from tacenda.algorithms import Optimum
 from tacenda.errors import UnsupportedError
 from tacenda.planning import without_privacy
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 REGRESSION = ("squared", "huber", "absolute-deviation")
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda.algorithms.spectrum import FLOOR, LONGEST, decide, descend, edge_of, records_moment
-from tacenda.problem.constants import Constants
+from tacenda.questions.constants import Constants
 
 LOGISTIC = Constants.declared(loss="logistic", strength=1e-4)
 BARE = Constants.declared(loss="logistic", strength=0.0)

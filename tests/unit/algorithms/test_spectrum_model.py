@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tacenda.algorithms.spectrum import Setting, decide, descend, records_moment, within
-from tacenda.problem.constants import Constants
+from tacenda.questions.constants import Constants
 
 TRIED = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
 

@@ -15,13 +15,14 @@ import tacenda as tc
 from support import TUNED, problem, run_spec
 from tacenda.algorithms.registry import by_name, code_of, from_plain
 from tacenda.algorithms.spectrum import FLOOR
-from tacenda.algorithms.whitening import Chosen, Whitened, Whitening, prepared, times
+from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.whitening import Chosen, Whitening, times
 from tacenda.algorithms.whitening import choose as choose_for
 from tacenda.errors import InputError, StateError, UnsupportedError
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
-from tacenda.runtime.budget import blank_host
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 from tacenda.runtime.places import OpenGate, row_forms
+from tacenda.runtime.rehearsal import blank_host
 
 A = tc.algorithms
 

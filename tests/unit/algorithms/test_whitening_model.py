@@ -14,23 +14,16 @@ from support import TUNED, run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.spectrum import decide
 from tacenda.algorithms.treegd import TreeState
-from tacenda.algorithms.whitening import (
-    Chosen,
-    Whitened,
-    WhitenedState,
-    Whitening,
-    choose,
-    clip_of,
-    times,
-)
+from tacenda.algorithms.whitened import Whitened, WhitenedState
+from tacenda.algorithms.whitening import Chosen, Whitening, choose, clip_of, times
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
-from tacenda.problem.constants import PUBLIC_STRENGTH, Constants
-from tacenda.problem.facts import Facts
-from tacenda.runtime.held import Held
+from tacenda.questions.constants import PUBLIC_STRENGTH, Constants
+from tacenda.questions.facts import Facts, RecordMap
 from tacenda.runtime.local import LocalHosts
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
@@ -61,7 +54,7 @@ def played(
     states = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(4), start)
+        hosts = LocalHosts(spec, LocalShards(data, [np.arange(N)]), SimulatedNoise(4), start)
         for turn in range(1, rounds + 1):
             hosts.step(turn)
             states.append(hosts._hosts[0].state)
@@ -195,16 +188,14 @@ def test_of_shared_noise_the_map_is_that_of_the_mean_of_all(noise: str, kind: st
 
 
 FACTS = Facts(np.full(4, 100.0), 3, Constants.declared(loss="logistic", classes=2))
-SAME = (
-    "private",
-    "needs",
-    "default_output",
-    "batch_size",
+SAME = ("private", "needs", "default_output", "batch_size")
+SAME_TRAITS = (
     "masks",
-    "agrees",
+    "mixes_only",
+    "reaches_consensus",
+    "exact_means_only",
     "shared_noise",
-    "samples_records",
-    "draws_one_record",
+    "sample",
     "noise_in_objective",
     "keeps_secret",
     "steps_per_round",
@@ -226,6 +217,9 @@ def test_all_else_is_as_the_wrapped_algorithm_has_it(inner: Any) -> None:
     wrapped = Whitened(inner)
     for name in SAME:
         assert getattr(wrapped, name) == getattr(inner, name), name
+    for name in SAME_TRAITS:
+        assert getattr(wrapped.traits, name) == getattr(inner.traits, name), name
+    assert wrapped.traits.learns and not wrapped.traits.repeats_releases
     for turn in (1, 5, 10):
         assert wrapped.averaging_weight(turn, 10) == inner.averaging_weight(turn, 10)
     assert wrapped.title == f"{inner.title}, whitened"
@@ -262,7 +256,7 @@ def test_after_a_change_of_members_the_map_stays(kind: str) -> None:
     wrapped = Whitened(A.TreeGD(), Whitening(kind=kind))
     data, _ = problem()
     spec = run_spec(wrapped, RING, Facts.of(data), 3).checked()
-    hosts = LocalHosts(spec, Held(data, [np.arange(N)]), SimulatedNoise(0), np.zeros((N, P)))
+    hosts = LocalHosts(spec, LocalShards(data, [np.arange(N)]), SimulatedNoise(0), np.zeros((N, P)))
     host = hosts._hosts[0]
     for before in (True, False):
         if not before:
@@ -372,7 +366,7 @@ def test_a_strength_that_was_left_open_is_chosen_after_the_release_and_used() ->
     assert power == pytest.approx(round(power)) and told[1] == told[3] != PUBLIC_STRENGTH
     facts = Facts.of(left_open)
     assert facts.constants.strength == left_open.strength == PUBLIC_STRENGTH
-    there = facts.mapped(2.0 * np.eye(P), 1.0, strength=told[1]).constants
+    there = facts.mapped(RecordMap(2.0 * np.eye(P), 1.0, strength=told[1])).constants
     assert there.strength == told[1] and there.strong_convexity == 0.0
     assert there.regulariser.l2.tolist() == [4.0] * P
     given = tc.simulate(problem()[0], RING, wrapped, ROUNDS, tc.Privacy(3.0), seed=1)

@@ -71,6 +71,7 @@ def wheel(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_once_and_anew_for_other_packages(tmp_path: Path) -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     tiny = Environment("tiny", (wheel(tmp_path),), (own,))

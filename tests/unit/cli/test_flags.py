@@ -8,31 +8,32 @@ from pathlib import Path
 import pytest
 
 from tacenda.cli import accounting, fitting, flags
-from tacenda.config import read
-from tacenda.config.sections import RunConfig
+from tacenda.runs import read
+from tacenda.runs.sections import RunConfig
 
 OWN = {
     *(
         "config",
         "data",
-        "schema",
         "algorithm",
         "algorithms",
         "hyper",
         "inner",
         "records",
+        "classes",
         "settings",
     ),
     *("plot", "dry_run", "print_config", "resume", "report", "as_json", "quiet"),
 }
-RENAMED = {"no_privacy": "private", "seed": "seeds", "prepare": "name"}
+RENAMED = {"privacy": "private", "seed": "seeds", "prepare": "name"}
 
 
 def test_every_flag_sets_a_key_of_the_configuration() -> None:
     for name, place in flags.KEYS.items():
         section, key = place.split(".")
         model = RunConfig.model_fields[section].annotation
-        assert model is not None and key in model.model_fields, place
+        assert model is not None
+        assert key in {field.alias or name for name, field in model.model_fields.items()}, place
         assert key == RENAMED.get(name, name)
 
 
@@ -51,7 +52,7 @@ def test_what_was_not_given_leaves_the_files_value() -> None:
     none = flags.sections(dict.fromkeys(flags.KEYS))
     assert {value for section in none.values() for value in section.values()} == {None}
     given = {
-        "no_privacy": True,
+        "privacy": False,
         "seed": [3, 4],
         "folder": Path("a"),
         "epsilon": None,

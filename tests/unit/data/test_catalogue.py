@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import subprocess
 import sys
+import urllib.request
 
 import numpy as np
 import pytest
@@ -152,6 +153,8 @@ def test_offline_says_what_to_do(empty, monkeypatch):
     monkeypatch.setenv("no_proxy", "")
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens on the discard port
+    # urllib keeps the proxies of its first call for the whole process
+    monkeypatch.setattr(urllib.request, "_opener", None)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(empty))
     with pytest.raises(
         InputError,
@@ -252,13 +255,29 @@ def test_bundled(name, shape, classes):
     assert data.load(name, intercept=True).n_features == shape[1] + 1
 
 
+@pytest.mark.parametrize("name", [n for n in catalogue.NAMES if n not in ("a9a", "epsilon")])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_declared_shape_is_that_of_the_records(name, intercept):
+    options = {"epsilon-like": {"rows": 30}, "adult": {"encoding": "papers"}}.get(name, {})
+    one = catalogue.named_set(name)
+    shape = one.public_shape(options, intercept)
+    try:
+        found = one.load(**options, **({"intercept": True} if "intercept" in one.options else {}))
+    except sources.Unavailable as reason:
+        pytest.skip(str(reason))
+    classes = 0 if found.classes is None else len(found.classes)
+    assert (shape.records, shape.classes, shape.norm) == (found.n_records, classes, found.norm)
+    added = int("intercept" in one.options) - int(intercept)
+    assert shape.features == found.n_features - added
+    if "intercept" in one.options and intercept:
+        assert shape.row_scale == pytest.approx(found.row_scale, rel=1e-12)
+
+
 def test_names_and_options():
     with pytest.raises(InputError, match="Did you mean 'adult'"):
         data.load("adlut")
     with pytest.raises(InputError, match="'iris' does not take these options.*colour"):
         data.load("iris", colour="red")
-    with pytest.raises(InputError, match="'epsilon-like' does not take these options.*rows"):
-        data.load("epsilon-like")
     assert data.load("classification", n=10).n_records == 10
     assert data.load("sparse-regression", nodes=2).n_records == 100
     assert all(isinstance(line, str) for line in catalogue.NAMES.values())

@@ -12,11 +12,11 @@ import pytest
 import support
 import tacenda as tc
 from cli_tools import SCHEMA
-from tacenda.config import read
-from tacenda.config.cost import public_run
-from tacenda.config.private_run import private_run
 from tacenda.data import partition
 from tacenda.errors import DeclarationWarning, InputError
+from tacenda.runs import read
+from tacenda.runs.cost import public_run
+from tacenda.runs.private_run import private_run
 
 N = 60
 OWNERS = np.arange(N) % 3

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tacenda import data
-from tacenda.data import readers
+from tacenda.data import duck, readers
+from tacenda.data.coded import words_of
 from tacenda.errors import InputError
 
 CSV = 'age,ward,ill\n30,"south, wing",yes\n\n70,north,no\n'
@@ -273,6 +274,29 @@ def test_a_parquet_file_is_encoded_like_the_csv(write, tmp_path):
     np.testing.assert_array_equal(one.y, two.y)
     three = data.encode(SCHEMA, f"SELECT * FROM '{parquet}'")
     np.testing.assert_array_equal(one.X, three.X)
+
+
+def test_a_parquet_file_is_the_same_at_once_and_piece_by_piece(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "t.parquet"
+    duckdb.sql(
+        "COPY (SELECT * FROM (VALUES (9007199254740993, 1.5::FLOAT, 'a', TRUE, 3, "
+        "TIMESTAMP '2020-01-02 03:04:05.5'), (9007199254740992, NULL, NULL, NULL, NULL, NULL)) "
+        f"t(id, x, s, b, k, seen)) TO '{path}' (FORMAT parquet)"
+    )
+    readings = []
+    for most in (duck.WHOLE_CELLS, 0):
+        monkeypatch.setattr(duck, "WHOLE_CELLS", most)
+        tables = list(readers.iter_tables(path, rows=1))
+        assert [(len(table), table.first_row) for table in tables] == [(1, 1), (1, 2)]
+        readings.append(
+            {
+                name: [words_of(table.columns[name])[0] for table in tables]
+                for name in tables[0].columns
+            }
+        )
+    assert readings[0] == readings[1]
+    assert readings[0]["id"] == ["9007199254740993", "9007199254740992"]
 
 
 def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch):

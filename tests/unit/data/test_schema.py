@@ -197,16 +197,20 @@ def test_drafted_labels():
         data.draft_schema({"x": ["1", "1"], "y": ["a", "b"]})
 
 
-def test_a_count_is_scaled_to_the_unit_and_the_hash_knows_it():
-    label = Label(name="visits", low=0, high=12, scale_to="unit")
-    assert label.centre_and_reach == (0.0, 12.0)
+def test_counts_are_learnt_in_units_of_a_typical_one_and_the_hash_knows_it():
+    label = Label(name="visits", low=0, high=12, typical=3)
+    assert label.centre_and_reach == (0.0, 3.0)
+    assert label.encoded_range == (0.0, 4.0)
+    for wrong in ({"low": 1}, {"typical": 13}, {"typical": 0}, {"scale_to": "symmetric"}):
+        with pytest.raises(ValueError, match="typical"):
+            Label(**{"name": "visits", "low": 0, "high": 12, "typical": 3, **wrong})
+    with pytest.raises(ValueError, match="typical is for numbers"):
+        Label(name="ill", classes=("no", "yes"), typical=3)
     columns = (NumericColumn(name="age", low=0, high=100),)
     kept, scaled, symmetric = (
         Schema(
-            name="clinic",
-            columns=columns,
-            label=Label(name="visits", low=0, high=12, scale_to=scale_to),
+            name="clinic", columns=columns, label=Label(name="visits", low=0, high=12, **how)
         ).hash()
-        for scale_to in (None, "unit", "symmetric")
+        for how in ({}, {"typical": 3}, {"scale_to": "symmetric"})
     )
     assert len({kept, scaled, symmetric}) == 3

@@ -20,7 +20,7 @@ from tacenda.errors import InputError, UnsupportedError
 from tacenda.estimators import DeclarationWarning, load_model, person_periods
 from tacenda.estimators.stacked import stacked_rows
 from tacenda.evaluation import measures
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 N, B = 3000, np.array([1.2, -0.8, 0.4])
 PLAIN: dict[str, Any] = {"epsilon": None, "bounds": (-1, 1), "n_nodes": 3, "strength": 1e-9}

@@ -10,7 +10,7 @@ import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.evaluation import figures
 from tacenda.evaluation.private import PrivateEvaluation
-from tacenda.problem.counts import ClassCounts
+from tacenda.questions.counts import ClassCounts
 
 
 def test_recall_and_precision_of_each_class_are_those_of_scikit_learn() -> None:

@@ -13,7 +13,8 @@ import pytest
 import tacenda as tc
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.treegd import TreeGD
-from tacenda.algorithms.whitening import Whitened, Whitening
+from tacenda.algorithms.whitened import Whitened
+from tacenda.algorithms.whitening import Whitening
 from tacenda.data.encoding import encode_features
 from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema
 from tacenda.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge

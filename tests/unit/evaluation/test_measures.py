@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from tacenda.evaluation import measures
+from tacenda.evaluation import class_measures, measures
 from tacenda.evaluation.measures import classification, regression, undefined
+from tacenda.evaluation.units import Units
 
 RNG = np.random.default_rng(4)
 
@@ -27,7 +28,7 @@ def test_two_classes() -> None:
     scores = np.round(RNG.normal(size=60) + truth, 1)  # with ties
     found = classification(truth, scores, probabilities=True)
     chances = 1 / (1 + np.exp(-scores))
-    assert list(found) == [m.name for m in measures.CLASSIFICATION]
+    assert list(found) == [m.name for m in class_measures.MEASURES]
     assert found["accuracy"] == pytest.approx(np.mean((scores >= 0) == truth))
     assert found["roc_auc"] == pytest.approx(pairs_auc(truth, scores))
     assert found["log_loss"] == pytest.approx(metrics.log_loss(truth, chances))
@@ -116,7 +117,7 @@ def test_counts_and_quantiles_have_measures_of_their_own() -> None:
 
 
 def test_scores_of_counts_are_logarithms_of_rates() -> None:
-    units = measures.Units(0.0, 12.0, 0.0, 12.0)
+    units = Units(0.0, 12.0, 0.0, 12.0)
     scores = np.array([-1e9, math.log(0.25), 5.0, 1e9])
     assert units.of_loss("poisson").predictions(scores) == pytest.approx([0.0, 3.0, 12.0, 12.0])
     assert units.of_loss("huber") == units

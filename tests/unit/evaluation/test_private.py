@@ -19,9 +19,10 @@ from tacenda.errors import BudgetError, InputError
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.private import NOTHING_KNOWN, PrivateEvaluation, counts_for
 from tacenda.evaluation.private_run import HELD_OUT
+from tacenda.evaluation.units import Units
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.problem.counts import ClassCounts, ValueSums, balanced
-from tacenda.problem.statistics import Records, enforced
+from tacenda.questions.counts import ClassCounts, ValueSums, balanced
+from tacenda.questions.statistics import Records, enforced
 
 
 def summed(statistic: Any, labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -105,7 +106,7 @@ def test_a_regression_without_noise_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     guess = 0.4 * rng.standard_normal(3000).clip(-2, 2)
     labels = np.clip(0.1 + 0.8 * guess + 0.2 * rng.standard_normal(3000), -1, 1)
-    units = tc.evaluation.measures.Units(10.0, 5.0, 5.0, 15.0)
+    units = Units(10.0, 5.0, 5.0, 15.0)
     found = evaluation(ValueSums(-1.0, 1.0), labels, guess[:, None], units=units)
     y, p = units.labels(labels), units.labels(guess)
     m = found.measures

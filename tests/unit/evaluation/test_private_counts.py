@@ -11,10 +11,10 @@ from sklearn import metrics
 
 import tacenda as tc
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.evaluation.measures import Units
 from tacenda.evaluation.private import NOTHING_KNOWN, PrivateEvaluation, counts_for
-from tacenda.problem.counts import CountSums, QuantileSums, ValueSums
-from tacenda.problem.statistics import Records, enforced
+from tacenda.evaluation.units import Units
+from tacenda.questions.counts import CountSums, QuantileSums, ValueSums
+from tacenda.questions.statistics import Records, enforced
 
 ODD = [0.0, -0.0, 1e-320, 1.0, -1.0, 1e308, -1e308, np.inf, -np.inf, np.nan, 0.5, 12.0]
 

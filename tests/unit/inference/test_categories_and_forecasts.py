@@ -16,6 +16,7 @@ import statsmodels.api as sm
 import tacenda as tc
 from cli_tools import answer, tacenda
 from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.algorithms.whitening import MOMENT
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -25,8 +26,8 @@ from tacenda.inference import Design, GradientMoments, forecast, intervals
 from tacenda.inference import design as design_module
 from tacenda.inference.newton import Information, one_step
 from tacenda.privacy.lasting.ledger_store import LedgerStore
-from tacenda.problem.facts import Facts
-from tacenda.problem.moments import packed, unpacked
+from tacenda.questions.facts import Facts
+from tacenda.questions.moments import packed, unpacked
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -242,9 +243,32 @@ def forecasts(epsilon: float, moment: Any = None, n: int = N) -> Any:
     return asked, facts, run, forecast(asked, facts, tc.Privacy(epsilon), run, design)
 
 
+def test_a_forecast_below_the_floor_of_a_whitened_run_is_a_lower_bound() -> None:
+    """Two of three directions were raised to one floor: the run says no more about them."""
+    asked = GradientMoments(3, "squared", (), 1.0, 1.0)
+    shards = [(np.zeros((N, 3)), np.zeros(N))]
+    facts = Facts.of(tc.Problem(shards, loss="squared", data_norm=1.0, clip_norm=1.0))
+    run = at(np.zeros(3), "squared")
+    for values, unsure in (((0.5, 1e-5, 1e-5), [False, True, True]), ((0.5, 0.04, 0.03), None)):
+        released = replace(run, released={MOMENT: packed(np.diag(values))})
+        found = forecast(asked, facts, tc.Privacy(1e4), released)
+        assert found is not None
+        assert (None if found.least is None else found.least.tolist()) == unsure
+        assert found.visible.tolist() == [True, unsure is None, unsure is None]
+        found.require_any()
+        if unsure is None:
+            continue
+        assert "x1: more than" in str(found)
+        assert [row["needs_more"] for row in found.to_plain()["rows"]] == unsure
+        small = forecast(asked, facts, tc.Privacy(1e-4), released)
+        assert small is not None
+        with pytest.raises(InputError, match="nothing was"):
+            small.require_any()
+
+
 def test_the_forecast_is_what_noise_of_that_size_leaves_visible() -> None:
     """Against one_step itself, at the epsilon that it names and just below it."""
-    moment = np.diag([0.5, 0.03])
+    moment = np.diag([0.5, 1e-4])
     found = forecasts(1.0, moment)[3]
     assert found.needed[1] == pytest.approx(found.needed[2]) and found.needed[0] < found.needed[1]
     for times, seen in ((1.02, True), (0.98, False)):
@@ -262,12 +286,16 @@ def test_the_forecast_is_what_noise_of_that_size_leaves_visible() -> None:
             0,
             metrics=(),
         )
-        std = float(spec.released["noise"][0]) / N * asked.units["curvature"]
-        told = Information(np.zeros(2), np.zeros(2), moment, moment, N, 0.0, std)
+        sizes = float(spec.released["noise"][0]) / N, asked.units
+        slope, std = (sizes[0] * sizes[1][name] for name in ("gradient", "curvature"))
+        spread = design_module.RESIDUAL * moment
+        told = Information(
+            np.zeros(2), np.zeros(2), moment, spread, N, slope, std, hidden_score=10.0
+        )
         assert one_step(told).seen.tolist() == [True, seen]
         text = str(again)
         assert ("all 3 rows" in text) == seen and ("narrow:" in text) != seen
-    plain = found.to_plain()
+    plain = again.to_plain()
     assert json.loads(json.dumps(plain))["rows"][0]["visible"] is True
 
 
@@ -285,9 +313,9 @@ def test_a_released_moment_and_the_scores_tell_the_curvature() -> None:
     mean = float(w @ moment @ constant)
     draws = mean + np.sqrt(w @ moment @ w - mean**2) * RNG.normal(size=400_000)
     p = 1 / (1 + np.exp(-draws))
-    curvature, assumed = design_module._curvature(asked, facts, run, design)
+    curvature, floor, assumed = design_module._curvature(asked, facts, run, design)
     np.testing.assert_allclose(curvature, np.mean(p * (1 - p)) * moment, rtol=5e-3)
-    assert "released" in assumed
+    assert "released" in assumed and floor == 0.0
 
 
 def test_a_whitened_run_leaves_its_moment() -> None:
@@ -328,8 +356,8 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         assert refused.exit_code == 2 and "--anyway" in refused.output
         assert "nothing was asked or charged" in " ".join(refused.output.split())
         assert charged(ledger) == before
-        shown = tacenda("coefficients", out, "--epsilon", "4")
-        assert shown.exit_code == 0 and "Forecast: At epsilon 4" in shown.output
+        shown = tacenda("coefficients", out, "--epsilon", "8")
+        assert shown.exit_code == 0 and "Forecast: At epsilon 8" in shown.output
         assert "delta 2e-06, besides" in " ".join(shown.output.split())
         assert charged(ledger)[1] > before[1]
         found = answer("coefficients", out)
@@ -337,7 +365,8 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     assert again["epsilon"] == 1.0 and again["assumed"]
     for row in again["rows"]:
         needed = row["needed_epsilon"]
-        assert row["visible"] == (needed is not None and needed <= 1.0)
+        sure = needed is not None and not row["needs_more"]
+        assert row["visible"] == (sure and needed <= 1.0)
     named = {row["feature"] for row in again["rows"]}
     assert named | {"intercept"} == {row["feature"] for row in found["coefficients"]}
     rows = {row["feature"]: row for row in found["coefficients"]}

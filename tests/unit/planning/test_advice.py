@@ -9,7 +9,7 @@ import pytest
 
 import tacenda as tc
 from tacenda.planning.advice import uneven_sizes
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 SIZES = [500, 500, 500, 1]
 NAMES = ["north", "east", "south", "tiny"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.algorithms.whitening import Whitened
+from tacenda.algorithms.whitened import Whitened
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.planning import plan, plan_facts
@@ -19,7 +19,7 @@ from tacenda.planning.candidates import Case, shared
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing, shared_noise
 from tacenda.privacy.accounting.calibration import gaussian_mu
-from tacenda.problem.facts import Facts
+from tacenda.questions.facts import Facts
 
 MU = 0.26805  # mu(1, 1e-5), the specification's golden figure
 
@@ -222,7 +222,9 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
     graph = tc.graph.random_regular(16, 4, seed=0)
     optimum = problem.objective(problem.solve(1e-6))
     for coalition in (1, None):
-        found = plan_facts(Facts.of(problem), Topology.of(graph), 1.0, 1e-5, coalition=coalition)
+        found = plan_facts(
+            Facts.of(problem), Topology.of(graph), tc.Privacy(1.0, coalition=coalition)
+        )
         runs = [
             tc.simulate(
                 problem, graph, found.method, privacy=tc.Privacy(1.0), seed=s, record_every=0
@@ -317,7 +319,7 @@ def test_a_slow_graph_ends_with_one_exact_average() -> None:
     """A ring of 32 would need hundreds of closing mixings; the tree's way up and down is 32."""
     found = tc.plan(100, 5, tc.graph.ring(32), 1.0, regulariser="elastic-net")
     assert found.method.finish_mixing == "exact"
-    mixings = found.rounds * found.algorithm.exchanges_per_round
+    mixings = found.rounds * found.algorithm.traits.exchanges_per_round
     assert found.exchanges == mixings + 2 * 16
     assert found.messages == 2 * 32 * mixings + 2 * 31
     assert "one exact average" in found.explain()

@@ -13,8 +13,8 @@ from tacenda.planning.candidates import Case
 from tacenda.planning.forecast import Landscape
 from tacenda.planning.mixing import Mixing
 from tacenda.planning.regression import by_moments, excess
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 GRAPH = tc.graph.random_regular(10, 4, seed=0)
 

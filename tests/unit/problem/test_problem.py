@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tacenda import losses
 from tacenda.errors import TacendaError
-from tacenda.problem import losses
 from tacenda.problem.problem import Problem
 
 RNG = np.random.default_rng(0)

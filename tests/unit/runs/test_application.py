@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.config import read
 from tacenda.errors import InputError
 from tacenda.formats.text import toml
+from tacenda.runs import read
 
 
 def config(folder: Path, **run: Any) -> dict[str, Any]:

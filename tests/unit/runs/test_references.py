@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.config import read
-from tacenda.config.private_run import private_run
 from tacenda.data import sources
-from tacenda.runs import references, simulations, table
-from tacenda.runtime.held import Held
+from tacenda.runs import read, references, simulations, table
+from tacenda.runs.private_run import private_run
+from tacenda.runtime.held_out import HeldOutRecords
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.ranks import ALONE
-from tacenda.runtime.unseen import Unseen
 
 SETS: dict[str, dict[str, Any]] = {
     "breast_cancer": {},
@@ -29,8 +28,8 @@ SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(held: Any, test: Any, models: Any) -> dict[str, Any]:
-    return table.evaluate(held, test, models, "replace-one")
+def measure(shards: Any, test: Any, models: Any) -> dict[str, Any]:
+    return table.evaluate(shards, test, models, "replace-one")
 
 
 def rows(data: dict[str, Any], **sections: Any) -> tuple[dict[str, Any], dict[str, Any], Any]:
@@ -38,8 +37,8 @@ def rows(data: dict[str, Any], **sections: Any) -> tuple[dict[str, Any], dict[st
     made = private_run(config)
     names = made.dataset.feature_names
     intercept = len(names) - 1 if names[-1] == "intercept" else None
-    floor = references.floor(made.held, made.unseen, intercept, measure, "replace-one")
-    return references.ceiling(made.held, made.graph, made.unseen, measure), floor, made
+    floor = references.floor(made.shards, made.test_records, intercept, measure, "replace-one")
+    return references.ceiling(made.shards, made.graph, made.test_records, measure), floor, made
 
 
 def known() -> list[str]:
@@ -83,9 +82,9 @@ def test_rare_classes_in_sparse_rows_have_a_ceiling_above_the_floor() -> None:
     ones = sp.csr_array(sp.diags_array(1 / np.sqrt(ones.multiply(ones).sum(axis=1))) @ ones)
     parts = tc.data.partition.even(ones, y, 4)
     problem = tc.Problem(parts, classes=(0, 1), strength=1e-4)
-    held = Held.alone(problem)
-    floor = references.floor(held, None, 60, measure, "replace-one")
-    ceiling = references.ceiling(held, tc.graph.ring(4), None, measure)
+    shards = LocalShards.alone(problem)
+    floor = references.floor(shards, None, 60, measure, "replace-one")
+    ceiling = references.ceiling(shards, tc.graph.ring(4), None, measure)
     assert ceiling["objective"] <= floor["objective"]
     assert ceiling["accuracy"] >= floor["accuracy"] - 1e-9 and floor["accuracy"] > 0.95
 
@@ -94,8 +93,8 @@ def test_the_floor_without_an_intercept_is_the_base_rates_by_hand() -> None:
     y = np.array([0] * 30 + [1] * 10)
     x = np.random.default_rng(0).normal(size=(40, 2)) / 10
     problem = tc.Problem(tc.data.partition.even(x, y, 2, seed=0), classes=(0, 1))
-    unseen = Unseen.of((x, y), problem, ALONE)
-    floor = references.floor(Held.alone(problem), unseen, None, measure, "replace-one")
+    test_records = HeldOutRecords.of((x, y), problem, ALONE)
+    floor = references.floor(LocalShards.alone(problem), test_records, None, measure, "replace-one")
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     assert floor["accuracy"] == floor["test_accuracy"] == 0.75
     assert floor["loss"] == pytest.approx(entropy, abs=1e-6)
@@ -103,7 +102,7 @@ def test_the_floor_without_an_intercept_is_the_base_rates_by_hand() -> None:
     problem = tc.Problem(
         tc.data.partition.even(x, numbers, 2, seed=0), loss="squared", clip_norm=1.0
     )
-    floor = references.floor(Held.alone(problem), None, None, measure, "replace-one")
+    floor = references.floor(LocalShards.alone(problem), None, None, measure, "replace-one")
     assert floor["label"] == references.MEAN
     assert floor["loss"] == pytest.approx(np.var(numbers) / 2, abs=1e-6)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from tacenda.evaluation.measures import Units
+from tacenda.evaluation.measures import as_shown
+from tacenda.evaluation.units import Units
 from tacenda.runs import table
-from tacenda.runtime.held import Held
-from tacenda.runtime.metrics import as_shown
+from tacenda.runtime.held_out import HeldOutRecords
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.ranks import ALONE
-from tacenda.runtime.unseen import Unseen
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-0.5, 0.5, (60, 3))
@@ -21,7 +21,9 @@ W = np.array([1.0, -0.5, 0.25])
 
 
 def evaluate(problem: tc.Problem, test: Any, *rest: Any) -> dict[str, Any]:
-    return table.evaluate(Held.alone(problem), Unseen.of(test, problem, ALONE), *rest)
+    return table.evaluate(
+        LocalShards.alone(problem), HeldOutRecords.of(test, problem, ALONE), *rest
+    )
 
 
 def regression() -> tc.Problem:

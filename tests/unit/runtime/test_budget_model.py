@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.secrets.ledger import Charge
-from tacenda.problem.constants import Constants
-from tacenda.problem.facts import Facts
-from tacenda.runtime import budget
-from tacenda.runtime.budget import Notebook, Silence, calibrate, kinds_of, rehearse
+from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
+from tacenda.runtime import budget, rehearsal
+from tacenda.runtime.budget import calibrate, kinds_of
+from tacenda.runtime.host import Host
+from tacenda.runtime.rehearsal import Notebook, Silence, rehearse
 from tacenda.runtime.spec import RunSpec
 
 A = tc.algorithms
@@ -70,13 +73,13 @@ def test_every_node_loses_what_its_own_target_says(algorithm: Any, spread: int) 
     lost = np.array(
         [judge(found.reserved.events(i), "replace-one").epsilon(1e-5) for i in range(5)]
     )
-    if algorithm.shared_noise is None:
+    if algorithm.traits.shared_noise is None:
         np.testing.assert_allclose(lost, target, rtol=2e-3)
     else:
         assert np.all(lost <= np.array(target) * (1 + 1e-6))
         assert (lost / target).max() == pytest.approx(1.0, rel=1e-4)
         assert len(set(found.plan.scale.tolist())) == 1
-    assert sum(count for _, count in found.reserved) == ROUNDS * algorithm.steps_per_round
+    assert sum(count for _, count in found.reserved) == ROUNDS * algorithm.traits.steps_per_round
 
 
 @pytest.mark.parametrize("spread", range(3), ids=["uniform", "listed", "schedule"])
@@ -85,7 +88,7 @@ def test_noise_that_is_given_is_the_noise_of_the_first_release(algorithm: Any, s
     """z of the first round whatever shapes the noise later; or the pure epsilon of a mean round."""
     if isinstance(algorithm, (A.CDPADMM, A.DDPADMM)) and spread:
         return
-    pure = algorithm.noise_in_objective or getattr(algorithm, "noise", "") == "l2-laplace"
+    pure = algorithm.traits.noise_in_objective or getattr(algorithm, "noise", "") == "l2-laplace"
     word = {"round_epsilon": 0.6} if pure else {"noise_multiplier": 2.5}
     other = {"noise_multiplier": 2.5} if pure else {"round_epsilon": 0.6}
     with pytest.raises(InputError, match=f"give {next(iter(word))}"):
@@ -96,7 +99,7 @@ def test_noise_that_is_given_is_the_noise_of_the_first_release(algorithm: Any, s
     if pure:
         weight = [1.0, 4 / 8, 4 / sum(math.sqrt(t) for t in (1, 2, 3, 4))][spread]
         np.testing.assert_allclose(first.parameters["epsilon"], 0.6 * weight, rtol=1e-6)
-    elif algorithm.shared_noise is None:
+    elif algorithm.traits.shared_noise is None:
         np.testing.assert_allclose(first.parameters["noise_multiplier"], 2.5, rtol=1e-12)
     else:  # own noise of the most sensitive node, with z: the others have more
         site = rehearse(run, np.arange(5))[0][0]
@@ -146,13 +149,13 @@ REPEATING = [
 
 
 def test_who_says_that_all_rounds_are_alike() -> None:
-    said = {type(a) for a in [*REPEATING, *EVERY] if a.repeats_releases}
+    said = {type(a) for a in [*REPEATING, *EVERY] if a.traits.repeats_releases}
     assert said == {A.IPADMM, A.DPDDA, A.GossipGD, A.DDPADMM, A.CDPADMM, A.DPADMM}
     for varying in (tc.schedules.power(0.1, 1.0), tc.schedules.Constant(0.1)):
         for method in (A.IPADMM, A.DDPADMM, A.CDPADMM, A.DPADMM):
-            assert not method(penalty=varying).repeats_releases
-            assert not method(proximal=varying).repeats_releases
-    assert not A.IPADMM(proximal="theory").repeats_releases
+            assert not method(penalty=varying).traits.repeats_releases
+            assert not method(proximal=varying).traits.repeats_releases
+    assert not A.IPADMM(proximal="theory").traits.repeats_releases
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 7])
@@ -164,21 +167,22 @@ def test_two_rounds_tell_of_all_where_they_are_alike(
     given_ = tc.Privacy(1.0, 1e-5, spread=SPREADS[2] if spread == "schedule" else spread)
     run = spec(algorithm, given_, rounds=rounds)
     played = []
-    step = budget.Host.step
-    monkeypatch.setattr(budget.Host, "step", lambda h, t: (played.append(t), step(h, t))[1])
+    step = Host.step
+    monkeypatch.setattr(Host, "step", lambda h, t: (played.append(t), step(h, t))[1])
     short = rehearse(run, np.arange(5))
     assert len(played) == (min(2, rounds) if spread == "uniform" else rounds)
     assert sum(count for _, count in short) == rounds * getattr(algorithm, "inner_steps", 1)
-    monkeypatch.setattr(type(algorithm), "repeats_releases", False)
+    every = replace(algorithm.traits, repeats_releases=False)
+    monkeypatch.setattr(type(algorithm), "traits", every)
     whole = rehearse(run, np.arange(5))
     assert [count for _, count in short] == [count for _, count in whole]
-    assert all(budget._alike(a, b) for (a, _), (b, _) in zip(short, whole, strict=True))
+    assert all(rehearsal._alike(a, b) for (a, _), (b, _) in zip(short, whole, strict=True))
     assert [site.turn for site, _ in short] == [site.turn for site, _ in whole]
 
 
 def test_a_run_whose_rounds_are_not_alike_after_all_draws_nothing_unreserved() -> None:
     class Growing(A.IPADMM):
-        repeats_releases = True
+        traits = A.Traits(repeats_releases=True)
 
         def step(self, s: Any, node: Any) -> Any:
             return super().step(s, node) if node.turn < 3 else self.all_records(s, node)
@@ -188,7 +192,7 @@ def test_a_run_whose_rounds_are_not_alike_after_all_draws_nothing_unreserved() -
             return type(s)(w, w, s.dual, s.heard)
 
     algorithm = Growing(inner_steps=1, batch_size=5)
-    assert algorithm.repeats_releases
+    assert algorithm.traits.repeats_releases
     x = np.eye(4)[np.arange(40) % 4] * 0.5
     data = tc.Problem([(x, np.arange(40) % 2)] * 3, classes=(0, 1))
     with pytest.raises(BudgetError, match="Release 3 .* nothing was drawn"):
@@ -200,7 +204,7 @@ def test_a_shape_of_the_noise_that_a_step_does_not_keep_draws_nothing_unreserved
     all of them are rehearsed."""
 
     class Lying(A.CDPADMM):
-        repeats_releases = True
+        traits = A.Traits(repeats_releases=True)
 
         def step(self, s: Any, node: Any) -> Any:
             if node.turn < self.honest:
@@ -230,7 +234,7 @@ def test_a_shape_that_is_no_number_above_0_is_refused_before_the_draw(
     """Also by what the lasting ledger holds: nothing of it was booked."""
 
     class Odd(A.DDPADMM):
-        repeats_releases = True
+        traits = A.Traits(repeats_releases=True)
 
         def relative_std(self, turn: int) -> float:
             return 1.0 if turn < 3 else told
@@ -287,7 +291,7 @@ def test_the_variance_of_each_round_is_that_of_the_paper(
 
 def test_several_releases_of_a_round_are_all_reserved() -> None:
     class Twice(A.CDPADMM):
-        repeats_releases = True
+        traits = A.Traits(repeats_releases=True)
 
         def step(self, s: Any, node: Any) -> Any:
             for _ in range(2):
@@ -331,10 +335,10 @@ def test_rates_are_grouped_upwards_in_few_groups(rates: list[float]) -> None:
     chosen = values[stand_in]
     assert np.all(chosen >= values)
     assert np.array_equal(stand_in[stand_in], stand_in)
-    assert len(set(stand_in.tolist())) <= budget.MANY + 1
-    assert np.all(chosen[values > values.max() / budget.NEAR * (1 + 1e-9)] == values.max())
-    if values.max() < values.min() * budget.NEAR ** (budget.MANY - 1):
-        assert np.all(chosen <= values * budget.NEAR * (1 + 1e-9))
+    assert len(set(stand_in.tolist())) <= budget.MAX_RATE_GROUPS + 1
+    assert np.all(chosen[values > values.max() / budget.SIMILAR_RATES * (1 + 1e-9)] == values.max())
+    if values.max() < values.min() * budget.SIMILAR_RATES ** (budget.MAX_RATE_GROUPS - 1):
+        assert np.all(chosen <= values * budget.SIMILAR_RATES * (1 + 1e-9))
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, np.inf]), min_size=1, max_size=9))

@@ -18,11 +18,10 @@ import pytest
 import support
 import tacenda as tc
 from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement
-from tacenda.errors import InputError, StateError
+from tacenda.errors import ConvergenceWarning, InputError, StateError
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime import loop as module
 from tacenda.runtime.checkpoint import seed_of
-from tacenda.runtime.simulate import ConvergenceWarning
 
 ROUNDS, BREAK = 8, 3
 
@@ -150,6 +149,18 @@ def test_another_run_is_refused_by_name(tmp_path: Path, field: str) -> None:
     with pytest.raises(StateError, match=rf"its {field} differs"):
         run("ipadmm", checkpoint=tmp_path / "a", resume=True, **OTHER[field])
     assert (tmp_path / "a").read_bytes() == before
+
+
+@pytest.mark.parametrize("changed", ["missing in the file", "missing in the run", "null"])
+def test_a_setting_that_only_one_side_has_is_a_difference(tmp_path: Path, changed: str) -> None:
+    """A file of a program with another setting, on either side, is of another run."""
+    known, path = {"seed": 1, "rounds": 8}, tmp_path / "a.ckpt"
+    extra: dict[str, Any] = {**known, "pace": None if changed == "null" else 3}
+    written, asked = (extra, known) if changed == "missing in the run" else (known, extra)
+    checkpoints.write(path, checkpoints.Saved({}, {"identity": written}))
+    assert checkpoints.read(path, written).about["identity"] == written
+    with pytest.raises(StateError, match="its pace differs"):
+        checkpoints.read(path, asked)
 
 
 def test_other_records_are_refused(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 import tacenda as tc
 from support import TUNED, problem, shards, uneven
-from tacenda.runtime import held, metrics
-from tacenda.runtime.held import Held
+from tacenda.runtime import local_shards, metrics
+from tacenda.runtime.held_out import HeldOutRecords, encode_like
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.metrics import METRICS, Snapshot, measure
 from tacenda.runtime.ranks import ALONE
-from tacenda.runtime.unseen import Unseen, encode_like
 
 N = 5
 
@@ -23,9 +23,9 @@ def snapshot() -> Snapshot:
     rng = np.random.default_rng(3)
     data = problem(N)
     test = shards([30], 4, seed=9)[0]
-    here, topology = Held.of(data, tc.graph.ring(N), 1, ALONE)
-    unseen = Unseen.of(test, data, ALONE)
-    return Snapshot(here, topology, rng.normal(size=(N, 4)), data.solve(), unseen)
+    here, topology = LocalShards.of(data, tc.graph.ring(N), 1, ALONE)
+    test_records = HeldOutRecords.of(test, data, ALONE)
+    return Snapshot(here, topology, rng.normal(size=(N, 4)), data.solve(), test_records)
 
 
 def by_definition(s: Snapshot) -> dict[str, float]:
@@ -166,10 +166,10 @@ def test_looking_at_some_records_at_a_time_changes_no_bit(
     chunk: int, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measured() -> dict[str, float]:
-        again = Snapshot(snapshot.held, snapshot.topology, snapshot.models, None, None)
+        again = Snapshot(snapshot.shards, snapshot.topology, snapshot.models, None, None)
         return measure(("objective", "loss", "consensus"), again)
 
     whole = measured()
-    for module in (held, metrics):
+    for module in (local_shards, metrics):
         monkeypatch.setattr(module, "_CHUNK", chunk)
     assert measured() == whole

@@ -11,10 +11,11 @@ import pytest
 
 import tacenda as tc
 from support import run_spec
-from tacenda.algorithms.base import Algorithm, Array, Node
-from tacenda.config.cost import count_messages
-from tacenda.problem.facts import Facts
-from tacenda.runtime import local
+from tacenda._types import Array
+from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.node import Node
+from tacenda.questions.facts import Facts
+from tacenda.runs.cost import count_messages
 from tacenda.runtime.network import Network
 from tacenda.runtime.places import Form, row_forms
 
@@ -52,12 +53,13 @@ def test_forms_and_costs_are_those_of_the_run(
 ) -> None:
     sent: dict[Any, Any] = {}
 
-    class Watched(Network):
-        def _sendable(self, shared: Any, tag: Any) -> Any:
-            sent[tag] = Form(shared.shape[1], shared.dtype)
-            return super()._sendable(shared, tag)
+    sendable = Network._sendable
 
-    monkeypatch.setattr(local, "Network", Watched)
+    def watched(self: Network, shared: Any, tag: Any) -> Any:
+        sent[tag] = Form(shared.shape[1], shared.dtype)
+        return sendable(self, shared, tag)
+
+    monkeypatch.setattr(Network, "_sendable", watched)
     data = tc.data.make_classification(240, 5, difficulty=0.3, seed=0)
     shards = tc.data.partition.even(data.X.astype(dtype), data.y, 6, seed=0)
     problem = tc.Problem(shards, strength=0.01, classes=(0, 1))

@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, mean_squared_error
 
 from tacenda.errors import InputError
-from tacenda.problem.statistics import Records, enforced, statistic_from_plain
+from tacenda.questions.statistics import Records, enforced, statistic_from_plain
 from tacenda.selection import CandidateScores, ways_to_search
 
 RNG = np.random.default_rng(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,14 @@ import pytest
 import tacenda as tc
 from support import problem, run_spec
 from tacenda.cli import flags
-from tacenda.config import read
-from tacenda.config.sections import ComparedSection, RunSection
 from tacenda.errors import InputError
 from tacenda.graph import RandomEdges
-from tacenda.node.identity.contract import Contract
-from tacenda.problem.facts import Facts
-from tacenda.terms.method import SETTINGS, Method
+from tacenda.questions.facts import Facts
+from tacenda.runs import read
+from tacenda.runs.sections import ComparedSection, RunSection
+from tacenda.terms.method import SETTINGS, Method, MethodOptions
 from tacenda.terms.setting import AUTO, given
+from tacenda_node.identity.contract import Contract
 
 A, NAMES = tc.algorithms, {s.name for s in SETTINGS}
 RING = tc.graph.Topology.of(tc.graph.ring(6))
@@ -31,6 +32,10 @@ def test_every_setting_is_in_files_flags_contracts_and_what_is_written() -> None
     assert set(spec.to_plain()) >= NAMES
     assert set(spec.identity()) >= {s.name for s in SETTINGS if s.names_run}
     assert set(Method(A.GossipGD(), 3).to_plain()) == NAMES | {"algorithm"}
+    assert set(MethodOptions.__annotations__) == NAMES - {"rounds"}
+    assert set(inspect.signature(tc.simulate).parameters) >= NAMES
+    for documented in (Method, tc.simulate):
+        assert all(f"\n{name} : " in (documented.__doc__ or "") for name in NAMES)
 
 
 def test_what_is_left_open_is_not_given() -> None:
@@ -38,10 +43,11 @@ def test_what_is_left_open_is_not_given() -> None:
     assert given(Method, {"rounds": AUTO, "output": None, "finish_mixing": 3}) == {
         "finish_mixing": 3
     }
-    assert open_run.fixed_settings() == {"mixing": "metropolis"}
+    assert open_run.fixed_settings() == {s.name: s.default for s in SETTINGS if not s.planned}
     varying = {"edges": "random", "active": 0.5, "seed": 4}
     fixed = read.build({"run": {"rounds": 7, "mixing": varying}}).run.fixed_settings()
-    assert fixed == {"rounds": 7, "mixing": RandomEdges(0.5, seed=4)}
+    assert (fixed["rounds"], fixed["mixing"]) == (7, RandomEdges(0.5, seed=4))
+    assert not {"output", "finish_mixing"} & set(fixed)
 
 
 def test_a_method_runs_as_its_parts_do_and_keywords_replace_its_settings() -> None:

@@ -19,7 +19,9 @@ from tacenda.privacy.accounting.events import (
     Events,
     Gaussian,
     L2Laplace,
+    ObjectiveLaplace,
     Pure,
+    PurePrivacy,
     merged,
     pure_sum,
 )
@@ -34,8 +36,26 @@ FLOOR = -800.0  # ln delta is cut here: below the smallest double
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian-DP curve passes under (epsilon, delta):
-    mu(1, 1e-5) = 0.26805."""
+    """Return the largest mu whose Gaussian-DP curve passes under (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        Strictly between 0 and 1.
+
+    Raises
+    ------
+    PrivacyError
+        If delta is 0, which Gaussian noise cannot keep.
+
+    Examples
+    --------
+    >>> from tacenda import accounting
+    >>> round(accounting.gaussian_mu(1.0, 1e-5), 5)
+    0.26805
+    """
     from scipy.optimize import brentq  # slow to load
 
     eps, d = _check_target(epsilon, delta)
@@ -82,7 +102,7 @@ def solve_scale(
             "without one no noise is needed."
         )
     if d == 0:
-        if not all(isinstance(event, Pure | L2Laplace) for event, _ in sample):
+        if not all(isinstance(event, PurePrivacy) for event, _ in sample):
             raise PrivacyError(_no_delta("an event that is not pure"))
         return _root(lambda k: math.log(max(pure_sum(events_at(k)), 1e-300)) - math.log(eps), guess)
     if all(isinstance(event, Gaussian | CorrelatedGaussian) for event, _ in sample):
@@ -153,6 +173,8 @@ def _rough_mu(event: object) -> float:
         return event.epsilon
     if isinstance(event, L2Laplace):
         return event.epsilon / math.sqrt(event.dim)
+    if isinstance(event, ObjectiveLaplace):
+        return min(event.epsilon, event.inner / math.sqrt(event.dim) + event.curvature + event.gap)
     if isinstance(event, CorrelatedGaussian):
         return event.mu
     rate = getattr(event, "rate", None) or 1 / getattr(event, "population", 1)

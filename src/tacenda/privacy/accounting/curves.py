@@ -85,6 +85,19 @@ def _mills_drop(a: float, b: float) -> float:
 
 
 @dataclass(frozen=True)
+class LeastProfile:
+    """The least of several bounds on one composition: each holds, so the smallest does."""
+
+    bounds: tuple[Profile, ...]
+
+    def delta(self, epsilon: float) -> float:
+        return min(bound.delta(epsilon) for bound in self.bounds)
+
+    def epsilon(self, delta: float) -> float:
+        return min(bound.epsilon(delta) for bound in self.bounds)
+
+
+@dataclass(frozen=True)
 class ZcdpProfile:
     """rho-zCDP, converted at the best Renyi order: eps = a rho + ln((a-1)/a) - (ln delta + ln
     a)/(a-1), a > 1."""

@@ -3,6 +3,8 @@ accountant that applies.
 
     accountant      judges                                            how
     gaussian-exact  Gaussians, also correlated ones                   closed form, mu^2 add
+    objective       l2-Laplace noise inside objectives, alone or      the least of `renyi` and of
+                    with anything unsampled                           generic composition
     pure-optimal    pure rounds                                       exact if alike, else
                                                                       dominating pairs
     l2-laplace      additive l2-Laplace noise, alone or               own loss distribution,
@@ -35,7 +37,13 @@ from tacenda import checks
 from tacenda._types import Floats
 from tacenda.errors import PrivacyError
 from tacenda.privacy import adjacency as relations
-from tacenda.privacy.accounting.curves import GaussianProfile, GroupProfile, Profile, ZcdpProfile
+from tacenda.privacy.accounting.curves import (
+    GaussianProfile,
+    GroupProfile,
+    LeastProfile,
+    Profile,
+    ZcdpProfile,
+)
 from tacenda.privacy.accounting.events import (
     CorrelatedGaussian,
     DiscreteGaussian,
@@ -45,22 +53,46 @@ from tacenda.privacy.accounting.events import (
     L2Laplace,
     MaskedSum,
     ObjectiveGaussian,
+    ObjectiveLaplace,
     OneOfGaussian,
     PoissonGaussian,
     Pure,
     merged,
     pure_sum,
 )
+from tacenda.privacy.accounting.pld import pld_profile
 from tacenda.privacy.accounting.pure import PureProfile
+from tacenda.privacy.accounting.renyi import renyi_profile
 
 UNSAMPLED = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, DiscreteGaussian)
+OBJECTIVES = (ObjectiveGaussian, ObjectiveLaplace)
 CONTINUOUS = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, PoissonGaussian, OneOfGaussian)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The privacy of everything released: epsilon(delta), delta(epsilon), the trade-off, and on
-    what it rests."""
+    """The privacy of everything released, at every epsilon and delta.
+
+    Attributes
+    ----------
+    profile : Profile
+        What computes it.
+    accountant : str
+        By which accountant.
+    adjacency : str
+        The neighbouring relation.
+    events : tuple of (Event, int)
+        What was released, and how often.
+    group_size : int
+        How many records the promise is for together.
+
+    Examples
+    --------
+    >>> from tacenda import accounting
+    >>> curve = accounting.judge([(accounting.Gaussian(10.0), 4)])
+    >>> round(curve.epsilon(1e-5), 4), round(curve.mu, 4), curve.exact
+    (0.7255, 0.2, True)
+    """
 
     profile: Profile = field(repr=False)
     accountant: str
@@ -84,8 +116,7 @@ class Curve:
 
     @property
     def exact(self) -> bool:
-        """True where some test of the worst case attains the curve; False where it is an upper
-        bound, so that the privacy may be better than it says.
+        """True if some test attains the curve; False if it is an upper bound.
 
         Generic composition of pure rounds knows nothing of the noise's shape; groups, masked sums,
         discrete noise, noise inside objectives and samples of one record have bounds only.
@@ -125,8 +156,7 @@ class Curve:
         return tuple(words)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """The least false-negative rate any test can have at each false-positive rate; never above
-        the true one."""
+        """Return a lower bound on a test's false-negative rate at each false-positive rate."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         if alpha.size and not (np.all(alpha >= 0) and np.all(alpha <= 1)):
             checks.between(
@@ -166,7 +196,28 @@ class Curve:
 
 
 def judge(events: Events, adjacency: str = "replace-one", accountant: str = "auto") -> Curve:
-    """The curve of the (adaptive) composition of `events`, each (event, count)."""
+    """Return the privacy curve of the adaptive composition of some releases.
+
+    Parameters
+    ----------
+    events : sequence of (Event, int)
+        Each kind of release, and how often it was made.
+    adjacency : {"replace-one", "add-remove"}, default="replace-one"
+        The neighbouring relation.
+    accountant : str, default="auto"
+        A single accountant by its name, or the tightest sound one that applies.
+
+    Raises
+    ------
+    PrivacyError
+        If no accountant can judge these events soundly.
+
+    Examples
+    --------
+    >>> from tacenda import accounting
+    >>> round(accounting.judge([(accounting.Gaussian(118.0), 1000)]).epsilon(1e-5), 3)
+    1.0
+    """
     relations.check(adjacency)
     checks.one_of("accountant", accountant, ["auto", *ACCOUNTANTS])
     whole = merged(events)
@@ -241,16 +292,29 @@ def _convolved(events: Events, adjacency: str) -> Profile:
 
 @lru_cache(maxsize=16)
 def _convolved_once(events: tuple[tuple[Event, int], ...], adjacency: str) -> Profile:
-    from tacenda.privacy.accounting.pld import pld_profile
-
     return pld_profile(events, adjacency)
 
 
-def _renyi(events: Events, adjacency: str) -> Profile | None:
-    has = any(isinstance(event, ObjectiveGaussian) for event, _ in events)
-    if not has or not _all(events, ObjectiveGaussian, *UNSAMPLED):
+def _objective(events: Events, adjacency: str) -> Profile | None:
+    """Both bounds hold at every epsilon: generic composition knows no shape of the noise, and is
+    better for few rounds or dimensions."""
+    bound = _renyi(events, adjacency)
+    if bound is None or not any(isinstance(event, ObjectiveLaplace) for event, _ in events):
         return None
-    from tacenda.privacy.accounting.renyi import renyi_profile
+    generic = merged(
+        (Pure(e.epsilon) if isinstance(e, ObjectiveLaplace) else e, count) for e, count in events
+    )
+    for accountant in (_pure, _l2_laplace, _pld):
+        other = accountant(generic, adjacency)
+        if other is not None:
+            return LeastProfile((bound, other))
+    return bound
+
+
+def _renyi(events: Events, adjacency: str) -> Profile | None:
+    has = any(isinstance(event, OBJECTIVES) for event, _ in events)
+    if not has or not _all(events, *OBJECTIVES, *UNSAMPLED):
+        return None
 
     return renyi_profile(sorted(events, key=repr))
 
@@ -316,6 +380,7 @@ def _rdp(events: Events, adjacency: str) -> Profile | None:
 # From tightest to loosest where several apply
 ACCOUNTANTS: dict[str, Callable[[Events, str], Profile | None]] = {
     "gaussian-exact": _gaussian,
+    "objective": _objective,
     "pure-optimal": _pure,
     "l2-laplace": _l2_laplace,
     "pld": _pld,

@@ -1,5 +1,8 @@
-"""Renyi bounds of our own, for what no other accountant here can judge: Gaussian noise inside an
-objective.
+"""Renyi bounds of our own, for noise inside an objective: Gaussian, which no other accountant here
+can judge, and l2-Laplace, of which generic composition sees no dimension.
+
+Gaussian noise
+--------------
 
 Let a node release w = argmin F(w) + e.w with e ~ N(0, s^2 I) and F strongly convex. Then w and e
 determine each other, e = -grad F(w), and with D, D' neighbouring data and Delta = grad F_D' - grad
@@ -26,6 +29,29 @@ such functions of their sum: so R + R' is replaced by 2R. (add-remove: Delta = a
 same. A person with j records: Delta has up to j terms on either side, |Delta| <= 2jG, and tau =
 2jG/s counts the mean of their R, which is again replaced by R; L is that of all their records.)
 Rounds that see released values only compose by adding the logarithms.
+
+l2-Laplace noise
+----------------
+With e of density proportional to exp(-rate |e|) in R^D the loss at w is
+
+    l = rate (|e - Delta| - |e|) + ln det H_D - ln det H_D'.
+
+A norm lies above its tangents, and sqrt(r^2 + q) <= r + q/(2r), so
+
+    -e.Delta/|e| <= |e - Delta| - |e| <= -e.Delta/|e| + |Delta|^2/(2|e|),
+
+and the middle is within |Delta|. Delta is in the two records' directions as above, so that
+|e.Delta|/|e| <= G (R + R'), where R is the length of the part of e/|e| in the k directions of one
+record. e/|e| is uniform on the sphere and independent of |e|: R^2 ~ Beta(k/2, (D - k)/2), and
+rate |e| ~ Gamma(D, 1) =: S. With rho = 2G rate (add-remove, G rate; a person of j records, j times
+that), which bounds rate |Delta|,
+
+    |l| <= B,       B = rho (R + R')/2 + min(rho, rho^2/(2S)) + L.
+
+The rest is the argument above, given S: R + R' is replaced by 2R, and the mean over S comes last.
+Noise that is added to a value is the case k = 1 and L = 0. What hides the solver's gap is a pure
+release of its own. For a - 1 >= 1 psi(B) is the larger of the two, and below 1 psi(-B); both are
+sums of exponentials of rho R, min(rho, rho^2/(2S)) and L, whose means are found one by one.
 """
 
 from __future__ import annotations
@@ -36,7 +62,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaincinv, gammaln
 
 from tacenda._types import Floats
 from tacenda.privacy.accounting.events import (
@@ -46,6 +72,7 @@ from tacenda.privacy.accounting.events import (
     Gaussian,
     L2Laplace,
     ObjectiveGaussian,
+    ObjectiveLaplace,
     Pure,
 )
 
@@ -120,8 +147,14 @@ def _divergence(event: Event) -> Floats:
             return order * event.mu**2 / 2
         case DiscreteGaussian():
             return order * event.rho
-        case Pure() | L2Laplace():
+        case Pure():
             return _response(event.epsilon)
+        case L2Laplace(epsilon=epsilon, dim=dim):
+            added = np.array(_laplace_divergence(epsilon, 0.0, dim, 1))
+            return np.minimum(added, _response(epsilon))
+        case ObjectiveLaplace():
+            inside = _laplace_divergence(event.inner, event.curvature, event.dim, event.directions)
+            return np.minimum(np.array(inside) + _response(event.gap), _response(event.epsilon))
         case ObjectiveGaussian():
             return _objective(event) + order * event.gap_mu**2 / 2
     raise TypeError(f"no Renyi bound is known for {event}.")
@@ -161,6 +194,69 @@ def _objective_divergence(tau: float, curvature: float, directions: int) -> tupl
         log_mean = np.logaddexp.reduce(above + log_density + np.log(weight), axis=1)
         found[useful] = np.logaddexp(0.0, log_mean + ROUNDING * (1 + np.abs(log_mean))) / a[:, 0]
     return tuple(found.tolist())
+
+
+LARGEST_EXPONENT = 500.0  # of e in a moment; beyond it the divergence exceeds any epsilon of use
+
+
+@lru_cache(maxsize=4096)
+def _laplace_divergence(
+    rho: float, curvature: float, dim: int, directions: int
+) -> tuple[float, ...]:
+    """ln E psi(+-B) / (a - 1), B = rho R + min(rho, rho^2/(2S)) + curvature."""
+    found = np.full_like(EXCESSES, np.inf)
+    steeper = np.maximum(EXCESSES, 1.0)
+    useful = steeper * (2 * rho + curvature) < LARGEST_EXPONENT
+    if dim <= directions or not useful.any():
+        return tuple(found.tolist())
+    a, steeper = EXCESSES[useful], steeper[useful]
+    above_one = a >= 1
+    up, down = np.where(above_one, a, -a), np.where(above_one, -1.0, 1.0)
+    radius, chance = _radius(steeper * rho, dim, directions)
+    s, mass = _inverse_norms(dim)
+    offset = np.minimum(rho, rho * rho * s)
+
+    def less_one(power: Floats) -> Floats:
+        """E exp(power B) - 1."""
+        by_angle = np.sum(np.expm1(power[:, None] * rho * radius) * chance, axis=1)
+        by_norm = np.expm1(power[:, None] * offset) @ mass
+        return np.asarray(_joined(_joined(by_angle, by_norm), np.expm1(power * curvature)))
+
+    one, other = less_one(up), a * less_one(down)
+    error = 1e-14 * (np.abs(one) + np.abs(other))
+    mean = np.maximum(one + other, 0.0) * (1 + ROUNDING) + error
+    found[useful] = np.log1p(mean) / a
+    return tuple(found.tolist())
+
+
+def _joined(x: Floats, y: Floats) -> Floats:
+    """(1 + x)(1 + y) - 1."""
+    return x + y + x * y
+
+
+def _radius(tilt: Floats, dim: int, directions: int) -> tuple[Floats, Floats]:
+    """Nodes of R = sin t, shape (orders, nodes), and their chances: R^2 ~ Beta(k/2, (D - k)/2), up
+    to where exp(tilt R) has no weight."""
+    free = dim - directions
+    spread = math.sqrt(max(free - 1, 1))
+    top = np.arctan(tilt / spread**2) + (math.sqrt(directions) + REACH + 2) / spread
+    t = np.minimum(top, math.pi / 2)[:, None] * _UNIT_NODES
+    width = np.minimum(top, math.pi / 2)[:, None] * _UNIT_WEIGHTS
+    log_density = (directions - 1) * np.log(np.sin(t)) + (free - 1) * np.log(np.cos(t))
+    chance = np.exp(log_density - log_density.max(axis=1, keepdims=True)) * width
+    # By their own sum: logarithms of Gamma functions lose digits in a million dimensions
+    return np.sin(t), chance / chance.sum(axis=1, keepdims=True)
+
+
+@lru_cache(maxsize=64)
+def _inverse_norms(dim: int) -> tuple[Floats, Floats]:
+    """1/(2S) with S ~ Gamma(dim, 1) in cells, each at its largest, and the cells' chances."""
+    chances = np.concatenate(
+        [np.geomspace(1e-30, 1e-2, 40), np.linspace(0.02, 0.98, 49), [0.99, 0.999, 0.9999, 1.0]]
+    )
+    low = np.concatenate([[0.0], gammaincinv(dim, chances[:-1])])
+    with np.errstate(divide="ignore"):
+        return 0.5 / low, np.diff(chances, prepend=0.0)
 
 
 def _log_above(a: Floats, x: Floats) -> Floats:

@@ -1,26 +1,28 @@
-"""The hash chain of the lasting ledger: how a row is sealed, and how all rows are checked.
+"""The hash chain of a journal: how a row is sealed, and how all rows are checked.
 
-Row s is sealed with SHA-256 over the previous seal and the row's own fields; the first one follows
-the hash of the salt. A changed, removed, added or reordered row breaks the chain at that place; the
-head record (number and seal of the last row, kept apart) shows a tail that was cut off.
+Row s is sealed with SHA-256 over the previous seal and the row's own fields. A changed, removed,
+added or reordered row breaks the chain at that place; the head record (number and seal of the last
+row, kept apart) shows a tail that was cut off.
 
 **Limits.** The chain holds no secret: who can write the file can also forge a whole new chain, or
-put an older copy of the file back. Against that, note `head()` somewhere else (with the other
-members, on paper) and give it to `verify`.
+put an older copy of the file back. Against that, note the head somewhere else (with the other
+members, on paper, in a mark outside the folder) and give it to `verify`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable
+import hmac
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tacenda.formats.text import canonical_json
 from tacenda.words import counted
 
-FIELDS = ("seq", "time", "kind", "dataset", "run", "key", "event", "body")
+Head = tuple[int, str]  # number of the last row, and its seal in hex digits
+START: Head = (0, bytes(32).hex())
+RECORD_BYTES = 72
 
 
 @dataclass(frozen=True)
@@ -43,26 +45,22 @@ class Verification:
         )
 
 
-def genesis(salt: bytes) -> str:
-    """The seal before the first row."""
-    return hashlib.sha256(b"tacenda ledger v1" + salt).hexdigest()
-
-
-def seal(previous: str, row: dict[str, Any]) -> str:
-    """SHA-256 over the previous seal and the row's fields, written as JSON in one fixed way."""
-    text = canonical_json([row[name] for name in FIELDS])
+def seal(previous: str, values: Sequence[Any]) -> str:
+    """SHA-256 over the previous seal and a row's values, written as JSON in one fixed way."""
+    text = canonical_json([v.hex() if isinstance(v, bytes) else v for v in values])
     return hashlib.sha256(bytes.fromhex(previous) + text.encode()).hexdigest()
 
 
 def verify_chain(
     rows: Iterable[dict[str, Any]],
-    first: str | None,
-    head: tuple[int, str] | None,
-    anchor: tuple[int, str] | None = None,
+    start: tuple[int, str | None],
+    head: Head | None,
+    anchor: Head | None = None,
 ) -> Verification:
-    """Walk the rows (in stored order, each with `previous` and `hash`)
-    and name the first that is wrong."""
-    count, last, anchored = 0, first, anchor is None or anchor[0] == 0
+    """Walk the rows and name the first that is wrong. Each has its sealed fields in order, then
+    `previous` and `hash`; they follow the row `start`, whose seal may be unknown."""
+    count, last = start
+    anchored = anchor is None or anchor[0] == 0
     for row in rows:
         reason = _fault(row, count + 1, last)
         if reason:
@@ -91,18 +89,31 @@ def verify_chain(
 
 
 def _fault(row: dict[str, Any], number: int, last: str | None) -> str:
+    *values, previous, hashed = row.values()
     if row["seq"] != number:
         return f"row {number} is missing or out of order, row {row['seq']} is in its place"
-    if last is not None and row["previous"] != last:
+    if last is not None and previous != last:
         return "it does not follow the row before it"
     try:
-        sealed = seal(row["previous"], row)
+        sealed = seal(previous, values)
     except (ValueError, TypeError):
         return "it cannot be read"
-    return "" if sealed == row["hash"] else "its contents do not match its seal"
+    return "" if sealed == hashed else "its contents do not match its seal"
 
 
-def verify_lines(lines: Iterable[str], anchor: tuple[int, str] | None = None) -> Verification:
-    """Check an exported ledger (JSON lines), without the ledger's file;
-    its last row is taken as the end."""
-    return verify_chain((json.loads(line) for line in lines if line.strip()), None, None, anchor)
+def head_record(head: Head, key: bytes) -> bytes:
+    """A head as bytes that only the holder of the key makes: count (8), seal (32), MAC (32)."""
+    text = head[0].to_bytes(8, "big") + bytes.fromhex(head[1])
+    return text + _mac(text, key)
+
+
+def head_of(record: bytes, key: bytes) -> Head | None:
+    """The head in a record; None if it is not one, or was made with another key."""
+    text, mac = record[:40], record[40:]
+    if len(record) != RECORD_BYTES or not hmac.compare_digest(mac, _mac(text, key)):
+        return None
+    return int.from_bytes(text[:8], "big"), text[8:].hex()
+
+
+def _mac(text: bytes, key: bytes) -> bytes:
+    return hmac.new(key, b"tacenda mark v1\0" + text, hashlib.sha256).digest()

@@ -9,6 +9,7 @@ from typing import Any
 
 from tacenda.formats.text import canonical_json
 from tacenda.privacy.lasting.database import LedgerFile, body_of
+from tacenda.privacy.lasting.rounds import from_text
 
 
 @dataclass
@@ -62,8 +63,9 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Tables:
         elif row["kind"] == "charge":
             tables.add(run, row["event"], 0, 1)
         elif row["kind"] == "charges":
-            for event, _, first, last, _ in body_of(row):
-                tables.add(run, canonical_json(event), 0, last - first + 1)
+            for stretch in from_text(row["body"]):
+                for _, event in stretch.pattern:
+                    tables.add(run, event, 0, stretch.rounds)
     return tables
 
 

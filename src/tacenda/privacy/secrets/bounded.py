@@ -232,14 +232,14 @@ class Bounded:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise LeakError("A Bounded holds private values: release it with node.release first.")
 
-    __array__ = __array_function__ = __buffer__ = _refuse  # type: ignore[assignment]
+    __array__ = __array_function__ = __buffer__ = _refuse
     __getitem__ = __setitem__ = __iter__ = __len__ = __contains__ = __reversed__ = _refuse
     __float__ = __int__ = __index__ = __complex__ = __bool__ = __round__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __rtruediv__ = _refuse
     __mod__ = __floordiv__ = __abs__ = _refuse
-    __reduce__ = __reduce_ex__ = _refuse  # type: ignore[assignment]
-    __getstate__ = __copy__ = __deepcopy__ = __setstate__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = _refuse
+    __getstate__ = __copy__ = __deepcopy__ = __setstate__ = _refuse
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise LeakError(f"A Bounded cannot be changed (tried to set {name!r}).")

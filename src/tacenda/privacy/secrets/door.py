@@ -163,7 +163,7 @@ class Door:
         if self.plan is None or self.shared is None or not np.isinf(self.shared.ratio):
             raise LeakError(
                 "noise='masked' needs a plan and the edges' streams, and this run was set up "
-                "without them: an algorithm that masks says so (Algorithm.masks)."
+                "without them: an algorithm that masks says so (Traits.masks)."
             )
         core, factor, offset = open_parts(value)
         unit = _common_unit(core, factor, offset)

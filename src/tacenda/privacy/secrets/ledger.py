@@ -36,6 +36,8 @@ _WORSE = {
     "curvature": 1,
     "directions": 1,
     "gap_mu": 1,
+    "inner": 1,
+    "gap": 1,
 }
 _SLACK = 1e-9  # relative; above rounding, far below anything that matters
 

@@ -12,6 +12,7 @@ Additive noise        value + N(0, noise_std^2 I)
 Inside the objective  argmin F(w) + e.w + (extra/2)|w|^2
                       with density of e ~ exp(-rate |e|)
                           epsilon = slope * rate + ln(1 + c1 c / (m kappa)),
+                          and less in many dimensions (accounting.renyi);
                           slope = 2Gc/m (replace-one), kappa = sc + extra + 2 * quadratic
                       with e ~ N(0, noise_std^2 I)
                           z = noise_std / slope, and the same logarithm (accounting.renyi)
@@ -188,14 +189,23 @@ def laplace_charge(rate: Array, sensitivity: Array, dim: int, sample: Sample) ->
     return Charge(events.L2Laplace, {"epsilon": rate * sensitivity, "dim": np.full(len(rate), dim)})
 
 
-def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> Charge:
-    """The charge of noise inside the objective,
-    with the part for the solver's gap: pure epsilon."""
+def objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms, dim: int) -> Charge:
+    """The charge of l2-Laplace noise in R^dim inside the objective, with the part for the solver's
+    gap: pure."""
     kappa = terms.convexity + noise.extra
-    epsilon = terms.slope * noise.amount + terms.log_curvature(kappa)
-    if noise.gap is not None:
-        epsilon = epsilon + noise.gap * 2 * terms.tolerance / kappa
-    return Charge(events.Pure, {"epsilon": epsilon})
+    gap = np.zeros_like(kappa) if noise.gap is None else noise.gap * 2 * terms.tolerance / kappa
+    inner, curvature = terms.slope * noise.amount, terms.log_curvature(kappa)
+    return Charge(
+        events.ObjectiveLaplace,
+        {
+            "inner": inner,
+            "curvature": curvature,
+            "dim": np.full(len(kappa), dim),
+            "directions": np.full(len(kappa), terms.directions),
+            "gap": gap,
+            "epsilon": inner + curvature + gap,
+        },
+    )
 
 
 def choice_charge(epsilon: float, pure: bool) -> Charge:
@@ -230,18 +240,24 @@ def gaussian_objective_charge(noise: ObjectiveNoise, terms: ObjectiveTerms) -> C
     )
 
 
-def objective_noise(epsilon: Array, terms: ObjectiveTerms) -> ObjectiveNoise:
+def objective_noise(
+    epsilon: Array, terms: ObjectiveTerms, most_curvature: Array | None = None
+) -> ObjectiveNoise:
     """The least noise for a round of pure `epsilon`: Zhang and Zhu (2016), Algorithm 2 with its
     line 5 corrected.
 
     The extra convexity is the smallest with logarithm <= epsilon'/2; the rest of epsilon' goes to
-    the noise, where epsilon' = epsilon less the share for the solver's gap.
+    the noise, where epsilon' = epsilon less the share for the solver's gap. With most_curvature
+    (b,) there is more convexity where the logarithm would exceed it, and the noise stays.
     """
     share = GAP_SHARE if terms.tolerance > 0 else 0.0
     ours = epsilon * (1 - share)
     extra = np.maximum(terms.least_convexity(ours / 2) - terms.convexity, 0.0)
     kappa = terms.convexity + extra
     rate = (ours - terms.log_curvature(kappa)) / terms.slope
+    if most_curvature is not None:
+        extra = np.maximum(terms.least_convexity(most_curvature) - terms.convexity, extra)
+        kappa = terms.convexity + extra
     gap_rate = epsilon * share * kappa / (2 * terms.tolerance) if share else None
     return ObjectiveNoise(rate, extra, gap_rate)
 

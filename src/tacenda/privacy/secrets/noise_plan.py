@@ -149,8 +149,8 @@ class ScaledPlan:
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
-    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives with
-    Gaussian noise, where less was reserved than they would take by themselves.
+    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives,
+    where less was reserved than they would take by themselves.
     """
 
     scale: Array
@@ -192,7 +192,7 @@ class ScaledPlan:
         if site.noise == NoiseKind.OBJECTIVE_GAUSSIAN:
             multiplier = self.scale / np.sqrt(site.weight)
             return gaussian_objective_noise(multiplier, site.objective, self.most_curvature)
-        return objective_noise(site.weight / self.scale, site.objective)
+        return objective_noise(site.weight / self.scale, site.objective, self.most_curvature)
 
 
 def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
@@ -201,9 +201,9 @@ def price(plan: NoisePlan, site: Site) -> tuple[Charge, Any]:
     if site.noise.inside:
         assert site.objective is not None
         inside = plan.objective(site)
-        gaussian = site.noise == NoiseKind.OBJECTIVE_GAUSSIAN
-        charge = gaussian_objective_charge if gaussian else objective_charge
-        return charge(inside, site.objective), inside
+        if site.noise == NoiseKind.OBJECTIVE_GAUSSIAN:
+            return gaussian_objective_charge(inside, site.objective), inside
+        return objective_charge(inside, site.objective, site.dim), inside
     assert site.sensitivity is not None and site.sample is not None
     if site.noise == NoiseKind.L2_LAPLACE:
         rate = plan.laplace_rate(site)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 
 from node_stage import made_identity
 from tacenda.errors import InputError, StateError
-from tacenda.node.identity import certificates as identity
+from tacenda_node.identity import certificates as identity
 
 
 def test_keys_are_made_on_site_and_unreadable_for_others(tmp_path: Path) -> None:

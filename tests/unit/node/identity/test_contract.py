@@ -10,14 +10,14 @@ import pytest
 
 from node_stage import made_identity, small_contract, small_schema
 from tacenda.errors import InputError, PrivacyError
-from tacenda.node.drafting import draft, read_card
-from tacenda.node.identity import contract_files
-from tacenda.node.identity.addresses import check_address
-from tacenda.node.identity.contract import Contract, differing_fields
-from tacenda.node.run_plan import facts_of, make_plan
 from tacenda.privacy.accounting.events import DiscreteGaussian
 from tacenda.privacy.accounting.judge import judge
-from tacenda.problem.constants import RADIUS
+from tacenda.terms.problem import RADIUS
+from tacenda_node.identity import contract_files
+from tacenda_node.identity.addresses import check_address
+from tacenda_node.identity.contract import Contract, differing_fields
+from tacenda_node.peer.run_plan import facts_of, make_plan
+from tacenda_node.setup.drafting import draft, read_card
 
 
 def test_a_contract_survives_its_file(tmp_path: Path) -> None:

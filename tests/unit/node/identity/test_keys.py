@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from node_stage import made_identity
 from tacenda.errors import InputError, StateError
-from tacenda.node.identity import certificates as identity
-from tacenda.node.identity import keys
+from tacenda_node.identity import certificates as identity
+from tacenda_node.identity import keys
 
 PASSWORD = b"correct horse"
 

@@ -12,8 +12,9 @@ import pytest
 
 from agreement_stage import Five, decided
 from tacenda.errors import NetworkError
-from tacenda.node.membership.agreement import MOST_PROPOSALS, Phase
-from tacenda.node.protocol import wire
+from tacenda_node.membership.agreement import MOST_PROPOSALS, Phase
+from tacenda_node.membership.decisions import Decision
+from tacenda_node.protocol import frames
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,10 @@ def test_all_reach_the_same_decision_in_any_order(five: Five, tmp_path: Path, se
             sender, frame = post.pop(rng.randrange(len(post)))
             for peer in five.plan.contract.neighbours(sender):
                 if peer in made:
-                    made[peer].hear(sender, wire.decode(wire.encode(frame), 10**6))
+                    made[peer].hear(sender, frames.decode(frames.encode(frame), 10**6))
     assert {decided(made[name]) for name in made} == {(1, frozenset({"m4"}), 12)}
     for agreement in made.values():
-        agreement.enact(1, frozenset({"m4"}))
+        agreement.enact(Decision(1, frozenset({"m4"}), 12))
         assert agreement.phase is Phase.TAKING_PART
         assert agreement.view == 1
 
@@ -71,10 +72,10 @@ def test_no_decision_without_the_signature_of_each_who_stays(five: Five, tmp_pat
         five.signed_stop(m1, 1, ["m4"], 6, name="m3"),  # another's signature
         five.signed_stop(m3, 2, ["m4"], 6),  # of another view
         five.signed_stop(m3, 1, ["m2"], 6),  # for another set
-        wire.SignedStop(7, five.signed_stop(m3, 1, ["m4"], 6).signature),  # with another round
+        frames.SignedStop(7, five.signed_stop(m3, 1, ["m4"], 6).signature),  # with another round
     ):
-        with pytest.raises(wire.BadFrame, match="signature that is not m3's"):
-            agreement.hear("m1", wire.Membership(1, ["m4"], {"m3": forged}))
+        with pytest.raises(frames.BadFrame, match="signature that is not m3's"):
+            agreement.hear("m1", frames.Membership(1, ["m4"], {"m3": forged}))
     assert agreement.decided() is None
     agreement.hear("m1", five.frame(1, ["m4"], {"m3": 6}))
     assert decided(agreement) == (1, frozenset({"m4"}), 7)
@@ -92,7 +93,7 @@ def test_the_phases_of_a_member(five: Five, tmp_path: Path) -> None:
     assert agreement.phase is Phase.VOTING
     agreement.hear("m1", five.frame(2, ["m3"], {"m2": 5, "m4": 6}))
     assert decided(agreement) == (2, frozenset({"m3"}), 7)
-    agreement.enact(2, frozenset({"m3"}))
+    agreement.enact(Decision(2, frozenset({"m3"}), 7))
     assert agreement.phase is Phase.TAKING_PART
     agreement.returned({"m3"})
     assert agreement.phase is Phase.STOPPING
@@ -100,7 +101,7 @@ def test_the_phases_of_a_member(five: Five, tmp_path: Path) -> None:
     agreement.hear("m1", five.frame(3, [], {"m1": 9, "m2": 9, "m3": 1, "m4": 9}))
     assert decided(agreement) == (3, frozenset(), 10)
     agreement.hear("m1", five.frame(4, ["m4"], {"m1": 10}))
-    agreement.enact(3, frozenset())
+    agreement.enact(Decision(3, frozenset(), 10))
     assert (agreement.phase, agreement.pending) == (Phase.STOPPING, (4, frozenset({"m4"})))
     agreement.hear("m1", five.frame(4, ["m3"], {"m1": 10}))
     assert agreement.phase is Phase.CONFLICT
@@ -129,7 +130,7 @@ def test_a_restart_never_signs_another_set_for_the_same_view(five: Five, tmp_pat
     agreement = five.agreement("m0", tmp_path, [])
     agreement.propose(frozenset({"m4"}))
     agreement.freeze(7)
-    agreement._state.note("membership", {"view": 0, "absent": [], "pending": None})
+    agreement._state.note("membership", {"here": None, "pending": None})
     five.close()
     post: list[Any] = []
     again = five.agreement("m0", tmp_path, post)
@@ -160,7 +161,7 @@ def test_a_vote_of_a_lost_state_for_an_earlier_round_does_not_count_as_where_it_
     agreement = five.agreement("m0", tmp_path, post)
     agreement.hear("m1", five.frame(1, ["m4"], {"m0": 9, "m1": 12}))
     agreement.freeze(13)
-    assert post[-1][1] == five.frame(2, ["m4"], {"m0": 13}, wire.Stand(again=True))
+    assert post[-1][1] == five.frame(2, ["m4"], {"m0": 13})
     agreement.check()
 
 
@@ -185,23 +186,27 @@ def test_a_proposal_heard_while_a_decision_is_enacted_waits_for_the_next_stop(
     agreement.hear("m1", five.frame(1, ["m4"], {"m1": 5, "m2": 5, "m3": 6}))
     assert decided(agreement) == (1, frozenset({"m4"}), 7)
     agreement.hear("m1", five.frame(2, [], {"m1": 8}))
-    agreement.enact(1, frozenset({"m4"}))
+    agreement.enact(Decision(1, frozenset({"m4"}), 7))
     assert agreement.view == 1
     assert agreement.pending == (2, frozenset())
     assert not any(frame.view == 2 and "m0" in frame.votes for _, frame in post)
     agreement.freeze(8)
-    assert post[-1][1] == five.frame(2, [], {"m0": 8, "m1": 8})
+    votes = post[-1][1].votes
+    assert {name: (vote.round, vote.stand.view) for name, vote in votes.items()} == {
+        "m0": (8, 1),
+        "m1": (8, 0),
+    }
 
 
 def test_nonsense_is_refused(five: Five, tmp_path: Path) -> None:
     agreement = five.agreement("m0", tmp_path, [])
     votes = five.frame(1, ["m4"], {"m1": 3}).votes
     for absent, who in ((["z"], "m1"), (["m4"], "m4"), (["m4"], "z")):
-        with pytest.raises(wire.BadFrame, match="not in the contract"):
-            agreement.hear("m1", wire.Membership(1, absent, {who: votes["m1"]}))
-    with pytest.raises(wire.BadFrame, match="too few"):
+        with pytest.raises(frames.BadFrame, match="not in the contract"):
+            agreement.hear("m1", frames.Membership(1, absent, {who: votes["m1"]}))
+    with pytest.raises(frames.BadFrame, match="too few"):
         agreement.hear("m1", five.frame(1, ["m1", "m2", "m3"], {"m4": 1}))
-    with pytest.raises(wire.BadFrame, match="no fault explains"):
+    with pytest.raises(frames.BadFrame, match="no fault explains"):
         agreement.hear("m1", five.frame(MOST_PROPOSALS + 1, ["m4"], {"m1": 1}))
     agreement.hear("m1", five.frame(1, ["m0"], {"m1": 3}))
     assert agreement.phase is Phase.TAKING_PART
@@ -215,5 +220,27 @@ def test_endless_proposals_are_cut_off(five: Five, tmp_path: Path) -> None:
     agreement = five.agreement("m0", tmp_path, [])
     for view in range(1, MOST_PROPOSALS + 1):
         agreement.hear("m1", five.frame(view, [["m4"], ["m3"]][view % 2], {"m1": 1}))
-    with pytest.raises(wire.BadFrame, match="more proposals"):
+    with pytest.raises(frames.BadFrame, match="more proposals"):
         agreement.hear("m1", five.frame(MOST_PROPOSALS, ["m3"], {"m2": 1}))
+
+
+def test_a_vote_for_a_round_that_its_member_cannot_have_reached(five: Five, tmp_path: Path) -> None:
+    """In a ring m2 is two steps from m0, so it can be two rounds ahead, and no more."""
+    agreement = five.agreement("m0", tmp_path, [])
+    agreement.round = lambda: 7
+    agreement.propose(frozenset({"m4"}))
+    agreement.freeze(7)
+    agreement.hear("m1", five.frame(1, ["m4"], {"m1": 8, "m2": 10, "m3": 9}))
+    assert agreement.silent() == {"m2"} and agreement.decided() is None
+    agreement.hear("m1", five.frame(1, ["m4"], {"m2": 9}))
+    assert decided(agreement) == (1, frozenset({"m4"}), 9)
+
+
+def test_who_was_left_out_cannot_judge_how_far_the_others_are(five: Five, tmp_path: Path) -> None:
+    agreement = five.agreement("m0", tmp_path, [])
+    agreement.round = lambda: 1
+    everybody = {"m1": 40, "m2": 41, "m3": 41, "m4": 40}
+    agreement.hear("m1", five.frame(1, ["m0"], dict.fromkeys(everybody, 8)))
+    agreement.hear("m1", five.frame(2, [], everybody, frames.Stand(view=1)))
+    agreement.freeze(1)
+    assert decided(agreement) == (2, frozenset(), 42)

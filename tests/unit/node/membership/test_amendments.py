@@ -11,22 +11,22 @@ import pytest
 from node_stage import handshake_of, made_identity, signed_contract, small_contract
 from signed_rows_stage import NONCE, Quiet
 from tacenda.errors import InputError, NetworkError
-from tacenda.node.commands import main
-from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import Identity
-from tacenda.node.identity.contract import Contract
-from tacenda.node.membership.agreement import check_remaining
-from tacenda.node.membership.amendments import (
+from tacenda_node.commands import main
+from tacenda_node.identity import contract_files
+from tacenda_node.identity.certificates import Identity
+from tacenda_node.identity.contract import Contract
+from tacenda_node.membership.amendments import (
     Amendments,
     amended,
     amendment_path,
     check_amendment,
     next_run,
 )
-from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import ContractsDiffer, Refused
-from tacenda.node.run_plan import make_plan
-from tacenda.node.state.database import NodeState
+from tacenda_node.membership.decisions import check_remaining
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.protocol import frames
+from tacenda_node.protocol.handshake import ContractsDiffer, Refused
+from tacenda_node.state.database import NodeState
 
 Made = tuple[Contract, dict[str, Identity]]
 
@@ -110,10 +110,10 @@ def test_it_is_in_force_once_all_who_stay_have_signed(
     text = contract_files.signed_text(next_text)
     for name in ("m1", "m2"):
         assert found.current == contract
-        frame = wire.Signatures(next_text.hash(), {name: people[name].sign_text(text)})
+        frame = frames.Signatures(next_text.hash(), {name: people[name].sign_text(text)})
         assert found.book.pending.take(name, frame)
-    forged = wire.Signatures(next_text.hash(), {"m3": people["m1"].sign_text(text)})
-    with pytest.raises(wire.BadFrame, match="not m3's"):
+    forged = frames.Signatures(next_text.hash(), {"m3": people["m1"].sign_text(text)})
+    with pytest.raises(frames.BadFrame, match="not m3's"):
         found.book.pending.take("m1", forged)
     assert found.adopted()
     assert (found.current, found.left, found.former) == (next_text, {"m3"}, [contract])
@@ -152,7 +152,7 @@ def test_the_old_certificate_counts_until_the_new_one_is_shown(
 ) -> None:
     from cryptography.hazmat.primitives import serialization
 
-    from tacenda.node.identity import certificates
+    from tacenda_node.identity import certificates
 
     contract, people = made
     home = tmp_path / "m1"
@@ -277,7 +277,9 @@ def test_a_certificate_without_its_key_does_not_replace_another(
     try:
         me = handshake_of(text, people["m0"], state, former=[contract])
         peer = handshake_of(contract, people["m1"], other)
-        lie = wire.replaced(peer.welcome(me.hello("m1", NONCE), "m0"), certificate=new.tls_pem()[1])
+        lie = frames.replaced(
+            peer.welcome(me.hello("m1", NONCE), "m0"), certificate=new.tls_pem()[1]
+        )
         with pytest.raises(Refused, match="does not hold the key"):
             me.check_welcome(lie, "m1", NONCE)
         assert me.check_welcome(peer.welcome(me.hello("m1", NONCE), "m0"), "m1", NONCE)

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from agreement_stage import Five, decided
-from tacenda.node.identity.certificates import text_signed
-from tacenda.node.membership.agreement import Phase
-from tacenda.node.membership.votes import ConflictingVotes
-from tacenda.node.protocol import wire
+from tacenda_node.identity.certificates import text_signed
+from tacenda_node.membership.agreement import Phase
+from tacenda_node.membership.decisions import Decision
+from tacenda_node.membership.votes import ConflictingVotes
+from tacenda_node.protocol import frames
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_neighbours_who_are_shown_the_proof_stop_too(five: Five, tmp_path: Path)
     late.hear("m4", five.frame(1, ["m2"], {"m4": 6, "m0": 6, "m1": 6}))
     late.freeze(6)
     assert decided(late) == (1, frozenset({"m2"}), 6)
-    late.enact(1, frozenset({"m2"}))
+    late.enact(Decision(1, frozenset({"m2"}), 6))
     for agreement in (called_absent, late):
         for frame in shown:
             agreement.hear("m1", frame)
@@ -160,25 +161,25 @@ def test_malformed_signatures_are_refused(listener: Any, data: st.DataObject) ->
     vote that counts."""
     five, agreement = listener
     good = five.frame(1, ["m4"], {"m1": 5, "m2": 6})
-    raw = bytearray(wire.encode(good))
+    raw = bytearray(frames.encode(good))
     place = data.draw(st.integers(0, len(raw) - 1))
     raw[place] ^= data.draw(st.integers(1, 255))
     try:
-        frame = wire.decode(bytes(raw), 10**6)
-    except wire.BadFrame:
+        frame = frames.decode(bytes(raw), 10**6)
+    except frames.BadFrame:
         return
-    assert isinstance(frame, wire.Membership)
+    assert isinstance(frame, frames.Membership)
     assume(not _same_vote(frame, good))
-    with pytest.raises(wire.BadFrame):
+    with pytest.raises(frames.BadFrame):
         agreement.hear("m1", frame)
     assert agreement.phase is Phase.TAKING_PART
     agreement.check()
 
 
-def _same_vote(frame: wire.Membership, good: wire.Membership) -> bool:
+def _same_vote(frame: frames.Membership, good: frames.Membership) -> bool:
     """Base64 has spare bits at its end: another text of the very same 64 bytes is the same vote."""
 
-    def plain(value: wire.Membership) -> Any:
+    def plain(value: frames.Membership) -> Any:
         votes = {
             name: (vote.round, base64.b64decode(vote.signature))
             for name, vote in value.votes.items()
@@ -192,14 +193,14 @@ def _same_vote(frame: wire.Membership, good: wire.Membership) -> bool:
     "signature", ["", "A" * 88, "A" * 85 + "==", "A" * 86 + "=", "é" * 86 + "==", "A" * 86 + "==\n"]
 )
 def test_a_signature_of_the_wrong_form_is_no_frame(signature: str) -> None:
-    frame = wire.Membership(1, ["m4"], {"m1": wire.SignedStop(1, signature)})
-    with pytest.raises(wire.BadFrame, match="not a frame"):
-        wire.decode(wire.encode(frame), 10**6)
+    frame = frames.Membership(1, ["m4"], {"m1": frames.SignedStop(1, signature)})
+    with pytest.raises(frames.BadFrame, match="not a frame"):
+        frames.decode(frames.encode(frame), 10**6)
 
 
 def test_a_proposal_that_nobody_signed_is_no_frame() -> None:
-    with pytest.raises(wire.BadFrame, match="not a frame"):
-        wire.decode(wire.encode(wire.Membership(1, ["m4"], {})), 10**6)
+    with pytest.raises(frames.BadFrame, match="not a frame"):
+        frames.decode(frames.encode(frames.Membership(1, ["m4"], {})), 10**6)
 
 
 def test_a_signed_contract_is_no_vote(five: Five) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from node_stage import signed_contract, small_contract
 from signed_rows_stage import Quiet
-from tacenda.node.identity.certificates import Identity
-from tacenda.node.identity.contract import Contract
-from tacenda.node.identity.contract_files import signed_text
-from tacenda.node.protocol import wire
-from tacenda.node.protocol.contract_signatures import ContractSignatures, SignatureBook
-from tacenda.node.state.database import NodeState
-from tacenda.node.transport.link import Link
-from tacenda.node.transport.mailbox import Mailbox
+from tacenda_node.identity.certificates import Identity
+from tacenda_node.identity.contract import Contract
+from tacenda_node.identity.contract_files import signed_text
+from tacenda_node.protocol import frames
+from tacenda_node.protocol.contract_signatures import ContractSignatures, SignatureBook
+from tacenda_node.state.database import NodeState
+from tacenda_node.wire.link import Link
+from tacenda_node.wire.mailbox import Mailbox
 
 N = 6
 
@@ -83,12 +83,12 @@ def test_only_true_signatures_of_members_are_kept(
         ({**true, "stranger": true["m1"]}, "by nobody in it"),
         ({"m1": people["m1"].sign_text(b"another text")}, "not m1's"),
     ):
-        with pytest.raises(wire.BadFrame, match=words):
-            held.take("m1", wire.Signatures(held.hash, wrong))
+        with pytest.raises(frames.BadFrame, match=words):
+            held.take("m1", frames.Signatures(held.hash, wrong))
     assert held.missing == contract.names
     assert "m1 says: it has signed" not in held.sentence()
     trouble = {"m3": "it has signed another text\x1b", "stranger": "x"}
-    assert held.take("m1", wire.Signatures(held.hash, true, trouble))
+    assert held.take("m1", frames.Signatures(held.hash, true, trouble))
     assert "m3 (m1 says: it has signed another text?)" in held.sentence()
     assert "stranger" not in held.sentence()
 
@@ -111,9 +111,12 @@ def test_before_all_have_signed_a_link_takes_nothing_else(
         on_signatures=passed_on.append,
         waiting=True,
     )
-    assert link.take(wire.Signatures(held.hash, _own(contract, people, "m1")))
+    assert link.take(frames.Signatures(held.hash, _own(contract, people, "m1")))
     assert passed_on == deque([held.hash])
-    assert not link.take(wire.Signatures("0" * 64, {}))  # of a text that is not here
-    for frame in (wire.Progress(1), wire.Membership(1, [], {"m1": wire.SignedStop(1, "A" * 86)})):
-        with pytest.raises(wire.BadFrame, match="before all have signed the contract"):
+    assert not link.take(frames.Signatures("0" * 64, {}))  # of a text that is not here
+    for frame in (
+        frames.Progress(1),
+        frames.Membership(1, [], {"m1": frames.SignedStop(1, "A" * 86)}),
+    ):
+        with pytest.raises(frames.BadFrame, match="before all have signed the contract"):
             link.take(frame)

@@ -12,13 +12,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from node_stage import handshake_of, made_identity, small_contract
-from tacenda.node.identity import contract_files
-from tacenda.node.identity.certificates import Identity, check_name
-from tacenda.node.identity.contract import Contract
-from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import ContractsDiffer, Handshake, Refused, asks_for_fields
-from tacenda.node.state.database import NodeState
-from tacenda.node.transport.endpoint import _reason
+from tacenda_node.identity import contract_files
+from tacenda_node.identity.certificates import Identity, check_name
+from tacenda_node.identity.contract import Contract
+from tacenda_node.protocol import frames
+from tacenda_node.protocol.handshake import ContractsDiffer, Handshake, Refused, asks_for_fields
+from tacenda_node.state.database import NodeState
+from tacenda_node.wire.reasons import reason_of
 
 NONCE = bytes(range(32))
 
@@ -88,7 +88,7 @@ def test_different_contracts_name_the_field(handshakes: dict[str, Handshake]) ->
     assert asks_for_fields(asked.value)
     with pytest.raises(ContractsDiffer, match="m1 refuses"):
         other.check_welcome(
-            wire.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE
+            frames.Refusal("contracts of m1 and m0 differ in: privacy.epsilon"), "m1", NONCE
         )
 
 
@@ -97,15 +97,15 @@ def test_a_peers_words_are_fit_for_a_terminal(handshakes: dict[str, Handshake]) 
     transport's own words."""
     evil = "state \x1b[2J\x07\u202e\r\nroot#" + "a" * 1900
     with pytest.raises(Refused, match="m1 refuses") as refused:
-        handshakes["m0"].check_welcome(wire.Refusal(evil), "m1", NONCE)
+        handshakes["m0"].check_welcome(frames.Refusal(evil), "m1", NONCE)
     fields = {
         **handshakes["m0"].contract.field_hashes(),
         **{f"\x1b]0;{k}\x07" + "b" * 500: "0" * 16 for k in range(9)},
     }
-    hello = wire.replaced(handshakes["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
+    hello = frames.replaced(handshakes["m0"].hello("m1", NONCE), contract="0" * 64, fields=fields)
     with pytest.raises(ContractsDiffer) as differ:
         handshakes["m1"].welcome(hello, "m0")
-    error = _reason(Refused(evil))
+    error = reason_of(Refused(evil))
     for words in (str(refused.value), str(differ.value), error):
         assert words.isprintable()
         assert len(words) < 1000
@@ -116,31 +116,31 @@ def test_a_hello_for_somebody_else(handshakes: dict[str, Handshake]) -> None:
         handshakes["m1"].welcome(handshakes["m0"].hello("m2", NONCE), "m0")
     with pytest.raises(Refused, match="somebody else"):
         handshakes["m1"].welcome(handshakes["m2"].hello("m1", NONCE), "m0")
-    with pytest.raises(wire.BadFrame, match="something else than a hello"):
-        handshakes["m1"].welcome(wire.Progress(1), "m0")
+    with pytest.raises(frames.BadFrame, match="something else than a hello"):
+        handshakes["m1"].welcome(frames.Progress(1), "m0")
 
 
-@pytest.mark.parametrize("spoken", [0, wire.PROTOCOL - 1, wire.PROTOCOL + 1])
+@pytest.mark.parametrize("spoken", [0, frames.PROTOCOL - 1, frames.PROTOCOL + 1])
 def test_another_version_is_refused_in_words(handshakes: dict[str, Handshake], spoken: int) -> None:
     """Also one whose hello has fields that this version does not know; the caller reads the same
     words."""
     a, b = handshakes["m0"], handshakes["m1"]
     hello = msgspec.structs.replace(a.hello("m1", NONCE), protocol=spoken)
     strange = msgspec.msgpack.encode(
-        {**msgspec.msgpack.decode(wire.encode(hello)), "colour": "blue"}
+        {**msgspec.msgpack.decode(frames.encode(hello)), "colour": "blue"}
     )
-    older = "m0" if spoken < wire.PROTOCOL else "m1"
-    for data in (wire.encode(hello), strange):
+    older = "m0" if spoken < frames.PROTOCOL else "m1"
+    for data in (frames.encode(hello), strange):
         with pytest.raises(
             Refused,
-            match=rf"protocol {spoken} is spoken by m0 and {wire.PROTOCOL} by m1; "
+            match=rf"protocol {spoken} is spoken by m0 and {frames.PROTOCOL} by m1; "
             f"install a newer version of Tacenda at {older}",
         ) as refused:
             b.read(data, 1 << 16, "m0")
         with pytest.raises(Refused, match=f"m1 refuses: protocol {spoken} is spoken by m0"):
-            a.check_welcome(wire.Refusal(str(refused.value)), "m1", NONCE)
+            a.check_welcome(frames.Refusal(str(refused.value)), "m1", NONCE)
     mine = a.hello("m1", NONCE)
-    assert b.read(wire.encode(mine), 1 << 16, "m0") == mine
+    assert b.read(frames.encode(mine), 1 << 16, "m0") == mine
 
 
 def test_before_all_have_signed_nothing_is_said_of_any_state(
@@ -159,8 +159,8 @@ def test_before_all_have_signed_nothing_is_said_of_any_state(
 
 def test_a_name_as_long_as_the_contract_allows_travels(handshakes: dict[str, Handshake]) -> None:
     name = ".".join(["x" * 49, "y" * 50])
-    hello = wire.replaced(handshakes["m0"].hello("m1", NONCE), sender=check_name(name))
-    assert wire.decode(wire.encode(hello), 1 << 16) == hello
+    hello = frames.replaced(handshakes["m0"].hello("m1", NONCE), sender=check_name(name))
+    assert frames.decode(frames.encode(hello), 1 << 16) == hello
 
 
 def test_clocks_that_differ_are_told(handshakes: dict[str, Handshake]) -> None:
@@ -168,9 +168,9 @@ def test_clocks_that_differ_are_told(handshakes: dict[str, Handshake]) -> None:
     hello = a.hello("m1", NONCE)
     b.welcome(hello, "m0")
     assert b.clock_trouble("m0") == ""
-    b.welcome(wire.replaced(hello, at=hello.at - 3 * 86400), "m0")
+    b.welcome(frames.replaced(hello, at=hello.at - 3 * 86400), "m0")
     assert "the clock of m0 is 3 days behind this machine's" in b.clock_trouble("m0")
-    b.welcome(wire.replaced(hello, at=hello.at + 7230), "m0")  # slow machines
+    b.welcome(frames.replaced(hello, at=hello.at + 7230), "m0")  # slow machines
     assert "2 h ahead of" in b.clock_trouble("m0")
     b.clocks.clear()
 
@@ -190,33 +190,33 @@ def test_three_hundred_members_shake_hands(tmp_path: Path) -> None:
     for member, mine in zip(plain["members"], people, strict=False):
         member |= {"fingerprint": mine.fingerprint, "signing_key": mine.signing_key}
     contract = Contract.build(plain)
-    limit = wire.frame_limit(32, len(names))
+    limit = frames.frame_limit(32, len(names))
     states = [NodeState(tmp_path / f"state-{k}") for k in range(2)]
     try:
         a, b = (
             handshake_of(contract, mine, state) for mine, state in zip(people, states, strict=True)
         )
-        hello = wire.encode(a.hello(names[1], NONCE))
+        hello = frames.encode(a.hello(names[1], NONCE))
         assert len(hello) < 4096
         welcome = b.welcome(b.read(hello, limit, names[0]), names[0])
-        assert a.check_welcome(wire.decode(wire.encode(welcome), limit), names[1], NONCE)
+        assert a.check_welcome(frames.decode(frames.encode(welcome), limit), names[1], NONCE)
         plain["members"][250]["size"] = 61
         a = replace(a, contract=Contract.build(plain))
         with pytest.raises(ContractsDiffer) as asked:
             b.welcome(a.hello(names[1], NONCE), names[0])
         assert asks_for_fields(asked.value)
-        full = wire.encode(a.hello(names[1], NONCE, fields=True))
+        full = frames.encode(a.hello(names[1], NONCE, fields=True))
         with pytest.raises(ContractsDiffer, match=rf"members\.{names[250]}\.size"):
             b.welcome(b.read(full, limit, names[0]), names[0])
         everybody = dict.fromkeys(names, people[0].sign_text(b""))
-        frames = [
-            wire.Signatures("0" * 64, everybody),
-            wire.Membership(
-                1, [], {name: wire.SignedStop(1, text) for name, text in everybody.items()}
+        sent = [
+            frames.Signatures("0" * 64, everybody),
+            frames.Membership(
+                1, [], {name: frames.SignedStop(1, text) for name, text in everybody.items()}
             ),
         ]
-        for frame in frames:
-            assert wire.decode(wire.encode(frame), limit) == frame
+        for frame in sent:
+            assert frames.decode(frames.encode(frame), limit) == frame
     finally:
         for state in states:
             state.close()
@@ -227,6 +227,6 @@ def _public(k: int) -> str:
 
 
 def test_a_first_frame_that_is_no_hello_at_all(handshakes: dict[str, Handshake]) -> None:
-    for data in (b"", b"\xff" * 40, wire.encode(wire.Progress(1))[:-1], b"\0" * 101):
-        with pytest.raises(wire.BadFrame):
+    for data in (b"", b"\xff" * 40, frames.encode(frames.Progress(1))[:-1], b"\0" * 101):
+        with pytest.raises(frames.BadFrame):
             handshakes["m1"].read(data, 100, "m0")

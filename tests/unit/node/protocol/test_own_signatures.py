@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from node_stage import anywhere
 from signed_rows_stage import NONCE, Quiet, Stage, meet
 from tacenda.errors import StateError
-from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Refused
-from tacenda.node.transport.endpoint import Endpoint
-from tacenda.node.transport.exchange import Exchange
-from tacenda.node.transport.link import Link
-from tacenda.node.transport.mailbox import Mailbox
+from tacenda_node.protocol import frames
+from tacenda_node.protocol.handshake import Refused
+from tacenda_node.wire.endpoint import Endpoint
+from tacenda_node.wire.exchange import Exchange
+from tacenda_node.wire.link import Link
+from tacenda_node.wire.mailbox import Mailbox
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_restored_copy_stops_at_the_first_honest_neighbour(
     with pytest.raises(
         StateError, match=f"has itself signed round {place[0]}, call {place[1]} .m0 shows it"
     ):
-        old.check_welcome(wire.Refusal("no", refused.value.shown), "m0", NONCE)
+        old.check_welcome(frames.Refusal("no", refused.value.shown), "m0", NONCE)
     with pytest.raises(StateError, match="has itself signed"):
         old.welcome(a.hello("m1", NONCE), "m0")
     found = json.loads((stage.folder / "backup" / "evidence-m1-own-state.json").read_text())
@@ -73,7 +73,9 @@ def test_a_restart_of_the_neighbour_keeps_what_it_can_show(stage: Stage) -> None
     a, b = stage.handshake("m0"), stage.handshake("m1")
     meet(a, b)
     frame = stage.sends("m1", 1)
-    a.witness._state.commit([], [], (0, 1, b"mine"), None, [((0, 1, 0), "m1", wire.encode(frame))])
+    a.witness._state.commit(
+        [], [], (0, 1, b"mine"), None, [((0, 1, 0), "m1", frames.encode(frame))]
+    )
     again = stage.handshake("m0")
     assert again.witness.shown("m1").row == stage.claim("m1", 1)
     with pytest.raises(StateError, match="has itself signed"):
@@ -89,7 +91,7 @@ def test_a_state_made_anew_is_noticed_before_anything_is_sent(stage: Stage) -> N
     with pytest.raises(Refused, match="going on would spend twice") as refused:
         a.welcome(new.hello("m0", NONCE), "m1")
     with pytest.raises(StateError, match="another state"):
-        new.check_welcome(wire.Refusal("no", refused.value.shown), "m0", NONCE)
+        new.check_welcome(frames.Refusal("no", refused.value.shown), "m0", NONCE)
 
 
 def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(
@@ -115,7 +117,7 @@ def test_an_empty_state_may_come_back_to_a_later_view_and_is_silent_until_then(
     assert back.lost == -1
     # A folder with a history is another matter, whatever the view.
     old = stage.handshake("m1", state_id="m1")
-    a.witness.row("m1", stage.signs("m1", wire.rows_frame(0, 2, 0, np.zeros((1, 4)))))
+    a.witness.row("m1", stage.signs("m1", frames.rows_frame(0, 2, 0, np.zeros((1, 4)))))
     with pytest.raises(StateError, match="has itself signed"):
         old.welcome(a.hello("m1", NONCE), "m0")
 
@@ -125,14 +127,14 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
     """m2's row is used and a message that builds on it is durable; then kill -9, and m2 sends the
     row again, the same or another."""
     handshake = stage.handshake("m1")
-    first = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
-    mine = wire.encode(wire.rows_frame(0, 1, 1, np.full((1, 4), 2.5)))
+    first = stage.signs("m2", frames.rows_frame(0, 1, 0, np.full((1, 4), 5.0)))
+    mine = frames.encode(frames.rows_frame(0, 1, 1, np.full((1, 4), 2.5)))
     handshake.witness._state.commit(
-        [], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", wire.encode(first))]
+        [], [((0, 1, 1), "m2", mine)], None, None, [((0, 1, 0), "m2", frames.encode(first))]
     )
     handshake = stage.handshake("m1")
     box = Mailbox(["m0", "m2"], anywhere(4), 1e9)
-    endpoint = Endpoint(handshake, box, wire.frame_limit(32), Quiet(), bind=None)
+    endpoint = Endpoint(handshake, box, frames.frame_limit(32), Quiet(), bind=None)
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     endpoint.start()
     try:
@@ -141,17 +143,17 @@ def test_the_first_version_of_a_row_counts_also_after_a_crash(stage: Stage, agai
             "m2",
             box,
             handshake.witness,
-            wire.frame_limit(32),
+            frames.frame_limit(32),
             Quiet(),
             lambda p, f: None,
             lambda e: [],
         )
         value = 5.0 if again == "same" else -5.0
-        second = stage.signs("m2", wire.rows_frame(0, 1, 0, np.full((1, 4), value)))
+        second = stage.signs("m2", frames.rows_frame(0, 1, 0, np.full((1, 4), value)))
         if again == "same":
             assert not link.take(second)
         else:
-            with pytest.raises(wire.BadFrame, match="two different messages"):
+            with pytest.raises(frames.BadFrame, match="two different messages"):
                 link.take(second)
         rows, missing = box.take((0, 1, 0), ["m2"], 0.0)
         assert not missing
@@ -165,14 +167,22 @@ def test_only_what_is_behind_the_own_checkpoint_leaves_the_outbox(stage: Stage) 
     """Peers that claim any progress cannot make this node forget what it has signed."""
     handshake = stage.handshake("m1")
     endpoint = Endpoint(
-        handshake, Mailbox(["m0", "m2"], anywhere(4), 1e9), wire.frame_limit(32), Quiet(), bind=None
+        handshake,
+        Mailbox(["m0", "m2"], anywhere(4), 1e9),
+        frames.frame_limit(32),
+        Quiet(),
+        bind=None,
     )
     exchange = Exchange(stage.contract, handshake.witness._state, endpoint, lambda missing: None)
     for link in endpoint.links.values():
         link.used(0, 2**40)
-    exchange._commit([((0, 1, 0), "m0", wire.encode(wire.rows_frame(0, 1, 0, np.ones((1, 4)))))])
+    exchange._commit(
+        [((0, 1, 0), "m0", frames.encode(frames.rows_frame(0, 1, 0, np.ones((1, 4)))))]
+    )
     assert handshake.witness.remembers(stage.claim("m1", 1))
     exchange.keep(0, 1, b"state")
-    exchange._commit([((0, 2, 0), "m0", wire.encode(wire.rows_frame(0, 2, 0, np.ones((1, 4)))))])
+    exchange._commit(
+        [((0, 2, 0), "m0", frames.encode(frames.rows_frame(0, 2, 0, np.ones((1, 4)))))]
+    )
     assert stage.handshake("m1").witness.remembers(stage.claim("m1", 2))
     assert handshake.witness.latest == (0, 2, 0)

@@ -12,33 +12,33 @@ import pytest
 from node_stage import small_contract
 from signed_rows_stage import NONCE, OTHER, Stage, meet
 from tacenda.algorithms.registry import ALGORITHMS, from_plain
-from tacenda.node.protocol import wire
-from tacenda.node.protocol.handshake import Refused, challenge_text
-from tacenda.node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW
-from tacenda.node.run_plan import make_plan
-from tacenda.runtime.budget import Notebook, blank_host
 from tacenda.runtime.network import Network
 from tacenda.runtime.places import Form, row_forms
+from tacenda.runtime.rehearsal import Notebook, blank_host
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.protocol import frames
+from tacenda_node.protocol.handshake import Refused, challenge_text
+from tacenda_node.protocol.signed_rows import MOST_CALLS_KEPT, MOST_CLAIMS, WINDOW
 
-LIES: dict[str, Callable[[Stage, wire.Hello], wire.Hello]] = {
-    "another state, unsigned": lambda s, h: wire.replaced(
-        h, shown=wire.Shown(None, wire.Introduction("x", 0, b"", OTHER))
+LIES: dict[str, Callable[[Stage, frames.Hello], frames.Hello]] = {
+    "another state, unsigned": lambda s, h: frames.replaced(
+        h, shown=frames.Shown(None, frames.Introduction("x", 0, b"", OTHER))
     ),
-    "a row, unsigned": lambda s, h: wire.replaced(
-        h, shown=wire.Shown(wire.Claim("m1", 0, 9, 0, bytes(32), OTHER))
+    "a row, unsigned": lambda s, h: frames.replaced(
+        h, shown=frames.Shown(frames.Claim("m1", 0, 9, 0, bytes(32), OTHER))
     ),
-    "its own row as ours": lambda s, h: wire.replaced(h, shown=wire.Shown(s.claim("m0", 9))),
-    "its own row under our name": lambda s, h: wire.replaced(
-        h, shown=wire.Shown(wire.replaced(s.claim("m0", 9), member="m1"))
+    "its own row as ours": lambda s, h: frames.replaced(h, shown=frames.Shown(s.claim("m0", 9))),
+    "its own row under our name": lambda s, h: frames.replaced(
+        h, shown=frames.Shown(frames.replaced(s.claim("m0", 9), member="m1"))
     ),
-    "a row of somebody else": lambda s, h: wire.replaced(h, shown=wire.Shown(s.claim("m2", 9))),
-    "its own introduction as ours": lambda s, h: wire.replaced(h, shown=wire.Shown(None, h.me)),
-    "a round far ahead": lambda s, h: wire.replaced(h, done=5),
-    "a round out of reach": lambda s, h: wire.replaced(h, done=2**40),
-    "an introduction without a signature": lambda s, h: wire.replaced(
-        h, me=wire.replaced(h.me, signature=OTHER)
+    "a row of somebody else": lambda s, h: frames.replaced(h, shown=frames.Shown(s.claim("m2", 9))),
+    "its own introduction as ours": lambda s, h: frames.replaced(h, shown=frames.Shown(None, h.me)),
+    "a round far ahead": lambda s, h: frames.replaced(h, done=5),
+    "a round out of reach": lambda s, h: frames.replaced(h, done=2**40),
+    "an introduction without a signature": lambda s, h: frames.replaced(
+        h, me=frames.replaced(h.me, signature=OTHER)
     ),
-    "another half": lambda s, h: wire.replaced(h, half=b"\1" * 32),
+    "another half": lambda s, h: frames.replaced(h, half=b"\1" * 32),
 }
 
 
@@ -52,18 +52,18 @@ def test_a_lie_ends_the_edge_and_never_the_node(stage: Stage, lie: str, started:
         stage.sends("m1", 1)
         b = stage.handshake("m1")
     false = LIES[lie](stage, a.hello("m1", NONCE))
-    with pytest.raises((Refused, wire.BadFrame)):
+    with pytest.raises((Refused, frames.BadFrame)):
         b.welcome(false, "m0")
     honest = a.welcome(b.hello("m0", NONCE), "m1")
     values = {f: getattr(false, f) for f in ("done", "me", "shown", "half")}
-    signed = wire.replaced(honest, **values)
+    signed = frames.replaced(honest, **values)
     challenge = challenge_text(NONCE, b.contract.hash(), "m1", "m0", b"", signed.half, b"")
-    with pytest.raises((Refused, wire.BadFrame)):
+    with pytest.raises((Refused, frames.BadFrame)):
         b.check_welcome(
-            wire.replaced(signed, proof=stage.people["m0"].prove(challenge)), "m0", NONCE
+            frames.replaced(signed, proof=stage.people["m0"].prove(challenge)), "m0", NONCE
         )
-    with pytest.raises((Refused, wire.BadFrame)):
-        b.check_welcome(wire.Refusal("state of m1 was lost", false.shown), "m0", NONCE)
+    with pytest.raises((Refused, frames.BadFrame)):
+        b.check_welcome(frames.Refusal("state of m1 was lost", false.shown), "m0", NONCE)
     assert b.witness.lost is None
     meet(b, stage.handshake("m2"))  # the others are none the worse
 
@@ -72,7 +72,7 @@ def test_words_alone_never_raise_a_state_error(stage: Stage) -> None:
     b = stage.handshake("m1")
     for words in ("state of m1 was lost", "contract differs", "", "\0"):
         with pytest.raises(Refused):
-            b.check_welcome(wire.Refusal(words), "m0", NONCE)
+            b.check_welcome(frames.Refusal(words), "m0", NONCE)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
             sent[tag] = Form(shared.shape[1], shared.dtype)
             return super()._sendable(shared, tag)
 
-    coalition = 1 if from_plain({"name": name}).shared_noise is not None else None
+    coalition = 1 if from_plain({"name": name}).traits.shared_noise is not None else None
     terms = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True} | (
         {} if coalition is None else {"coalition": coalition}
     )
@@ -108,7 +108,9 @@ def test_the_calls_in_which_rows_are_sent_are_known_before(name: str) -> None:
     closing = range(6, 6 + contract.finish_mixing)
     forms = row_forms(plan.spec)
     assert sent.items() <= forms.items()
-    if not plan.spec.algorithm.masks:  # rows of a tree, and after a change of members, are others
+    if (
+        not plan.spec.algorithm.traits.masks
+    ):  # rows of a tree, and after a change of members, are others
         assert forms == sent | {(k, 0): Form(dim, plan.spec.row_type) for k in closing}
 
 
@@ -132,12 +134,12 @@ def test_what_is_kept_is_bounded(stage: Stage) -> None:
         "m1", [stage.claim("m2", 1 + k % 50, call=k // 50, view=1) for k in range(MOST_CLAIMS + 10)]
     )
     assert len(w._known["m2"]) == 1 + MOST_CALLS_KEPT + MOST_CLAIMS
-    assert len(w.news()) == wire.MOST_HEARD
+    assert len(w.news()) == frames.MOST_HEARD
     w.advance(0, 2 + WINDOW)
     assert len(w._known["m2"]) == 1 + MOST_CLAIMS
     w.advance(1, 2)
     assert {key[0] for key in w._known["m2"]} == {1}
     assert max(key[1] for key in w._known["m2"]) == 2 + WINDOW
-    largest = wire.Claim("m" * 63, 2**40, 2**40, 10**5, bytes(32), OTHER)
-    full = wire.Rows(0, 1, 0, "f8", (1, 4), bytes(32), OTHER, [largest] * wire.MOST_HEARD)
-    assert len(wire.encode(full)) < wire.frame_limit(32)
+    largest = frames.Claim("m" * 63, 2**40, 2**40, 10**5, bytes(32), OTHER)
+    full = frames.Rows(0, 1, 0, "f8", (1, 4), bytes(32), OTHER, [largest] * frames.MOST_HEARD)
+    assert len(frames.encode(full)) < frames.frame_limit(32)

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda.errors import StateError
-from tacenda.node.state.database import FILE, NodeState, booked
-from tacenda.node.state.mark import START, Mark, sealed, unsealed
+from tacenda.privacy.lasting.chain import START, head_of, head_record
+from tacenda_node.state.database import FILE, NodeState
+from tacenda_node.state.looks import booked
+from tacenda_node.state.mark import Mark
 
 Key = tuple[int, int, int]
 
@@ -196,7 +198,7 @@ def test_a_state_says_whose_it_is(given: Any, words: str, tmp_path: Path) -> Non
 
 def test_a_mark_holds_the_newest_of_its_two_slots(tmp_path: Path) -> None:
     """A torn write leaves the other slot; what was sealed with another key, or cut, is nothing."""
-    path, heads = tmp_path / "marks" / "m", [(k, bytes([k]) * 32) for k in range(5)]
+    path, heads = tmp_path / "marks" / "m", [(k, (bytes([k]) * 32).hex()) for k in range(5)]
     key = b"k" * 32
     mark = Mark(path, key)
     assert mark.open() is None
@@ -207,16 +209,16 @@ def test_a_mark_holds_the_newest_of_its_two_slots(tmp_path: Path) -> None:
     whole = path.read_bytes()
     assert len(whole) == 1024 and path.stat().st_mode & 0o777 == 0o600
     assert _read(path, key) == heads[4]
-    newest = 0 if unsealed(whole[:72], key) == heads[4] else 512
+    newest = 0 if head_of(whole[:72], key) == heads[4] else 512
     torn = bytearray(whole)
     torn[newest + 20] ^= 1
     path.with_name("torn").write_bytes(torn)
     assert _read(path.with_name("torn"), key) == heads[3]
     with pytest.raises(StateError, match="damaged or belongs to another state"):
         _read(path.with_name("torn"), b"x" * 32)
-    assert unsealed(sealed(heads[2], key), key) == heads[2]
-    assert unsealed(sealed(heads[2], key)[:-1], key) is None
-    assert unsealed(sealed(heads[2], key) + b"!", key) is None
+    assert head_of(head_record(heads[2], key), key) == heads[2]
+    assert head_of(head_record(heads[2], key)[:-1], key) is None
+    assert head_of(head_record(heads[2], key) + b"!", key) is None
     with pytest.raises(StateError, match="is not open"):
         Mark(path, key).write(heads[1])
 
@@ -260,10 +262,10 @@ def test_charges_that_change_while_the_node_runs_are_noticed(tmp_path: Path) -> 
     for turn in (1, 2):
         state.commit([((0, turn, 0), {"kind": "a"}, b"q")], [], (0, turn, b"s"))
     other = sqlite3.connect(tmp_path / FILE)
-    seal = other.execute("SELECT seal FROM charges WHERE round=1").fetchone()[0]
+    seal = other.execute("SELECT hash FROM charges WHERE round=1").fetchone()[0]
     other.execute("DELETE FROM charges WHERE round=2")
-    head = sealed((1, seal), state.get("key") or b"")
-    other.execute("UPDATE about SET value=? WHERE name='head'", (head,))  # whole, and older
+    head = head_record((1, seal), state.get("key") or b"")
+    other.execute("UPDATE head SET seq=1, hash=?, record=?", (seal, head))  # whole, and older
     other.commit()
     other.close()
     with pytest.raises(StateError, match="changed while the node ran"):
@@ -274,21 +276,21 @@ def test_charges_that_change_while_the_node_runs_are_noticed(tmp_path: Path) -> 
 def test_nothing_to_write_is_no_transaction(tmp_path: Path) -> None:
     state = NodeState(tmp_path)
     state.bind("run", "me", "records")
-    before = state._db.total_changes
+    before = state._file._db.total_changes
     state.put({})
     state.note_all({})
-    assert state._db.total_changes == before and not state._db.in_transaction
+    assert state._file._db.total_changes == before and not state._file._db.in_transaction
     state.close()
 
 
 def test_a_mark_that_is_not_open_is_not_written(tmp_path: Path) -> None:
     mark = Mark(tmp_path / "m", b"k" * 32)
     with pytest.raises(StateError, match="is not open; nothing was sent"):
-        mark.write((1, bytes(32)))
+        mark.write((1, START[1]))
     mark.create(START)
     mark.close()
     with pytest.raises(StateError, match="is not open; nothing was sent"):
-        mark.write((1, bytes(32)))
+        mark.write((1, START[1]))
     assert _read(tmp_path / "m", b"k" * 32) == START
 
 

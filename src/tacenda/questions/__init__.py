@@ -1,0 +1,1 @@
+"""What the records of a node answer: gradients, moments, statistics and argmins."""

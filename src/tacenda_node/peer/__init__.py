@@ -1,0 +1,1 @@
+"""A member's own run: from its records and the contract to the shared model."""

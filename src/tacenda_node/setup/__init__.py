@@ -1,0 +1,1 @@
+"""Before a run: drafting a contract with others, checking machines, and rehearsing."""

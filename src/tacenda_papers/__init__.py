@@ -1,0 +1,1 @@
+"""The papers: their experiments, what they claim, and their bounds as functions."""

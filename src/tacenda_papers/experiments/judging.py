@@ -1,0 +1,130 @@
+"""Findings that several experiments share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tacenda_papers.experiments.rows import Rows
+from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Finding
+
+
+def both_modes(rows: Rows, judge: Callable[[Rows, str], Finding]) -> list[Finding]:
+    """The same question as published and sound."""
+    return [judge(rows.where(mode=mode), mode) for mode in (PUBLISHED, SOUND)]
+
+
+def falls(
+    rows: Rows, mode: str, metric: str, x: str, claim: str, slack: float = 0.02, word: str = ""
+) -> Finding:
+    """The mean falls from the first to the last x (`word` in sentences), and never rises by more
+    than `slack` of its whole fall."""
+    part = rows.where(metric=metric).last()
+    at, mean, _, _ = part.curve(x)
+    if not len(at):
+        return Finding(mode, claim, False, "No rows.")
+    drop, rises = float(mean[0] - mean[-1]), float(np.max(np.diff(mean), initial=0.0))
+    numbers = ", ".join(
+        f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in at
+    )
+    error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
+    holds = drop > 0 and rises <= slack * max(drop, 1e-300)
+    first, last = (
+        f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in (at[0], at[-1])
+    )
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{numbers[0].upper()}{numbers[1:]}.",
+        _sure(drop, error),
+        f"{first}, {last}",
+    )
+
+
+def ranked(rows: Rows, mode: str, winner: str, claim: str, word: str = "") -> Finding:
+    """`winner` has the lowest mean of the methods in the rows; word: the setting, for tables."""
+    if winner not in rows.distinct("method"):
+        return Finding(mode, claim, False, "No rows.")
+    means = {name: rows.mean(method=name) for name in rows.distinct("method")}
+    order = sorted(means, key=lambda name: means[name])
+    detail = ", ".join(f"{name} {value(rows, method=name)}" for name in order)
+    holds = order[0] == winner
+    rival = order[1] if holds and len(order) > 1 else order[0]
+    short = ", ".join(f"{m} {value(rows, method=m)}" for m in dict.fromkeys((winner, rival)))
+    return Finding(
+        mode,
+        claim,
+        holds,
+        f"{detail}.",
+        _apart(rows, winner, rival),
+        f"{word}: {short}" if word else short,
+    )
+
+
+def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding:
+    """The mean of method `better` is below that of `worse`."""
+    if not {better, worse} <= set(rows.distinct("method")):
+        return Finding(mode, claim, False, "No rows.")
+    holds = bool(rows.mean(method=better) < rows.mean(method=worse))
+    detail = f"{better} {value(rows, method=better)}, {worse} {value(rows, method=worse)}."
+    return Finding(mode, claim, holds, detail, _apart(rows, better, worse))
+
+
+def value(rows: Rows, **equal: Any) -> str:
+    """A mean with its standard error, if there are seeds enough to have one: "0.4652 ± 0.0004"."""
+    mean, error = rows.mean(**equal), rows.error(**equal)
+    return f"{mean:.4g}" + (f" ± {error:.1g}" if error > 0 else "")
+
+
+def _apart(rows: Rows, one: str, other: str) -> bool:
+    gap = rows.mean(method=one) - rows.mean(method=other)
+    return one == other or _sure(gap, np.hypot(rows.error(method=one), rows.error(method=other)))
+
+
+def apart(gap: float, *errors: float) -> bool:
+    """Whether a gap is at least two standard errors of its two sides."""
+    return _sure(gap, math.hypot(*errors))
+
+
+def _sure(gap: float, error: float) -> bool:
+    return bool(abs(gap) >= 2 * error)
+
+
+def count(found: Sequence[Finding], mode: str) -> str:
+    """How many of a mode's statements hold: "2 of 4"."""
+    asked = [f for f in found if f.mode == mode]
+    return f"{sum(f.holds for f in asked)} of {len(asked)}" if asked else "–"
+
+
+def first_sentence(verdict: str) -> tuple[str, str]:
+    """The first sentence of a verdict, and the rest of it."""
+    first, _, rest = verdict.partition(". ")
+    return first.rstrip(".") + ".", rest
+
+
+def true_epsilons(rows: Rows) -> str:
+    """One clause per method: what is claimed, and what the accountant finds."""
+    told = []
+    for name in rows.where(mode=PUBLISHED).distinct("method"):
+        pairs = {
+            (r["claimed_epsilon"], r["true_epsilon"])
+            for r in rows.where(mode=PUBLISHED, method=name)
+        }
+        for claimed, true in sorted((p for p in pairs if p[0] is not None), key=lambda p: p[0])[
+            -1:
+        ]:
+            each = " a round" if name in ("DVP", "PVP") or "Zhang and Zhu (2016)" in name else ""
+            told.append(
+                f"{name} claims {claimed:.3g}{each} and has {_marked(rows, name)}{true:.4g}"
+            )
+    return "; ".join(told)
+
+
+def _marked(rows: Rows, name: str) -> str:
+    """What stands before an epsilon that is an upper bound."""
+    bounds = any(r.get("exact") is False for r in rows.where(mode=PUBLISHED, method=name))
+    return "at most " if bounds else ""

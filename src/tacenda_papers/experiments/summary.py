@@ -1,0 +1,217 @@
+"""The committed summary: what was run, when, with which versions, and what was found."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tacenda.errors import StateError
+from tacenda.formats.files import write_text
+from tacenda.report import Column, TextTable
+from tacenda_papers.experiments import claims, formulas, player, tables
+from tacenda_papers.experiments.headline import Headline
+from tacenda_papers.experiments.judging import count, first_sentence
+from tacenda_papers.experiments.papers import PAPERS, Paper
+from tacenda_papers.experiments.registry import CLAIMS, EXPERIMENTS
+from tacenda_papers.experiments.rows import Rows
+from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
+
+MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
+MOST_FINDINGS = 12  # more of them are folded up too
+
+
+def made_with() -> str:
+    """Versions and date in one phrase."""
+    import scipy
+
+    from tacenda import __version__
+
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return (
+        f"tacenda {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, {day}"
+    )
+
+
+def ran(rows: Rows) -> str:
+    """How many runs, seeds and seconds are behind the rows."""
+    runs = _runs(rows)
+    rounds = sorted({r["round"] for r in rows.last()})
+    span = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    return (
+        f"{len(runs)} runs, seeds 0 to {max(rows.distinct('seed'))}, {span} rounds, "
+        f"{sum(runs.values()):.0f} s of computing in all."
+    )
+
+
+def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Rows]]:
+    """Every experiment with stored rows of this size, and its rows; refuses where none has any."""
+    found = {
+        e.name: (e, player.stored(e, size, out))
+        for e in EXPERIMENTS.values()
+        if (player.folder_of(out, e, size) / "rows.csv").is_file()
+    }
+    if not found:
+        raise StateError(
+            f"There are no {size.name} results in {out}; "
+            f"`tacenda experiment run --all --{size.name}` makes them."
+        )
+    return found
+
+
+def all_findings(
+    known: dict[str, tuple[Experiment, Rows]], truths: Sequence[Headline]
+) -> dict[str, list[Finding]]:
+    """The findings by which claims are decided: of rows, of the accounted epsilon, of formulas."""
+    return {
+        **{name: e.findings(rows) for name, (e, rows) in known.items()},
+        claims.HEADLINE: claims.from_headlines(truths),
+        claims.FORMULAS: formulas.findings(),
+    }
+
+
+def claim_tables(
+    found: dict[str, list[Finding]], named: Callable[[str], str] = claims.in_words
+) -> list[tuple[Paper, TextTable]]:
+    """The table of claims of each paper that has any; named: how a source is written."""
+    made = []
+    for paper in PAPERS:
+        decided = [claims.decide(c, found) for c in CLAIMS if c.paper == paper.key]
+        if decided:
+            made.append((paper, claims.table(decided, f"The claims of {paper.key}", named)))
+    return made
+
+
+def pages(
+    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
+) -> dict[str, str]:
+    """The summary, under "", and one page for each experiment with rows, under its name."""
+    found = all_findings(known, truths)
+    missing = [name for name in EXPERIMENTS if name not in known]
+    parts = [
+        "# Results",
+        f"Made by `tacenda experiment report --{size.name} --run --jobs 2 --markdown "
+        f"docs/results.md`; {made_with()}.",
+        f"{_WORDS[size.name]} {_READING}",
+        "## What the papers claim, and what was found",
+    ]
+
+    def link(source: str) -> str:
+        word = claims.in_words(source)
+        page = {claims.HEADLINE: "true-epsilon.md", claims.FORMULAS: "papers.md"}.get(source)
+        return f"[{word}]({page or f'results/{source}.md'})" if page or source in known else word
+
+    for paper, table in claim_tables(found, link):
+        parts += [f"### {paper.key}", f"*{paper.title}.* {paper.about}", tables.as_markdown(table)]
+    titles = (
+        "experiment",
+        "source",
+        "runs",
+        "seeds",
+        "hold as published",
+        "hold when sound",
+        "verdict",
+    )
+    lines = [_line(e, rows, found[e.name]) for e, rows in known.values()]
+    parts += [
+        "## The experiments",
+        "Each has a page with its statements, tables and settings.",
+        tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)),
+        f"Not run at this size: {', '.join(missing)}." if missing else "All experiments were run.",
+        "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in known) + "\n```",
+    ]
+    sections = {name: _section(e, rows, found[name]) for name, (e, rows) in known.items()}
+    return {"": "\n\n".join(parts) + "\n", **sections}
+
+
+def write_markdown(path: Path, made: dict[str, str]) -> list[Path]:
+    """Write the summary to `path` and the pages of the experiments into the folder of its name
+    beside it; pages of experiments that are no longer there are removed."""
+    folder = path.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        if old.stem not in made:
+            old.unlink()
+    written = [write_text(path, made[""])]
+    return written + [
+        write_text(folder / f"{name}.md", text) for name, text in made.items() if name
+    ]
+
+
+def _line(e: Experiment, rows: Rows, found: list[Finding]) -> list[str]:
+    """One line of the summary table."""
+    held = [count(found, mode) for mode in (PUBLISHED, SOUND)]
+    numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
+    return [
+        f"[{e.name}](results/{e.name}.md)",
+        ", ".join(filter(None, (e.paper, e.figure))),
+        *numbers,
+        *held,
+        first_sentence(e.survives(found, rows))[0],
+    ]
+
+
+def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
+    """The seconds of every run, by what tells it from the others."""
+    hidden = ("round", "value", "metric", "seconds")
+    return {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
+
+
+def _section(e: Experiment, rows: Rows, found: list[Finding]) -> str:
+    lines = "\n".join(f"- {f.mode}: {f.sentence}" for f in found)
+    if len(found) > MOST_FINDINGS:
+        lines = _folded(f"The {len(found)} statements that were checked", lines)
+    source = ", ".join(filter(None, (e.paper, e.figure)))
+    parts = [
+        f"# {e.name} ({source})",
+        e.question,
+        f"**{e.survives(found, rows)}**",
+        lines,
+        *(_shown(t) for t in e.tables(rows)),
+        f"Settings: {e.settings} {e.chosen} {ran(rows)}",
+        "[All results](../results.md)",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def _shown(table: TextTable) -> str:
+    text = tables.as_markdown(table)
+    if len(table.rows) <= MOST_LINES:
+        return f"{table.caption}:\n\n{text}"
+    return _folded(f"{table.caption} ({len(table.rows)} lines)", text)
+
+
+_READING = (
+    "Verdicts, findings and numbers are computed from the stored rows; settings, reasons and what "
+    "was tried before are written by hand. *As published* is the paper's own noise, whose epsilon "
+    "may differ from the stated one; *at equal epsilon* (or *sound*), every method has the same "
+    "accounted epsilon over the whole run. **The epsilon of DVP, penalty perturbation (M-ADMM-PP) "
+    "and R-ADMM is an upper bound** (≤): at an equal epsilon they may protect better than the "
+    "others, so such a comparison favours the others. A claim *depends* where some of its "
+    "statements hold and others do not, and is *undecided* where no deciding difference reaches "
+    "two standard errors; *not all clear* means that one of them does not. ± is the standard error "
+    "of a mean over the seeds."
+)
+_WORDS = {
+    "quick": (
+        "Quick size: generated data, a few seconds each; this shows that everything runs, "
+        "not what the papers claim."
+    ),
+    "reduced": (
+        "Reduced size: Adult, the papers' networks and generated data (Liu et al. 2022, "
+        "Gauthier et al. (2020)), with fewer seeds, rounds and levels than the full size, "
+        "as each section states."
+    ),
+    "full": (
+        "Full size: the papers' settings where they give them; "
+        "what was chosen here is said in each section."
+    ),
+}
