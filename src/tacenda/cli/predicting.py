@@ -147,7 +147,7 @@ def coefficients(
         expected = asked.forecast(covariance)
         if not as_json:
             print(f"Note: {asked.cost}", flush=True)
-            if expected is not None and (anyway or expected.visible.any()):
+            if expected is not None and (anyway or expected.worth_asking):
                 print(f"Forecast: {expected}", flush=True)
         asked.intervals(level, covariance, anyway)
     model = open_model(folder, run)

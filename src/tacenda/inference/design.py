@@ -144,14 +144,21 @@ class Forecast:
         named = [self._said(j) for j in hidden[:MOST_NAMED]]
         more = len(hidden) - len(named)
         rest = f", and {more} more" if more else ""
+        unsure = int(self._open.sum())
+        perhaps = f", and {unsure} may be" if unsure else ""
         return (
-            f"At epsilon {self.epsilon:g} probably {seen} of {k} rows will be visible "
+            f"At epsilon {self.epsilon:g} probably {seen} of {k} rows will be visible{perhaps} "
             f"({self.assumed}). The others need about this epsilon: {', '.join(named)}{rest}."
         )
 
+    @property
+    def worth_asking(self) -> bool:
+        """True unless every row will probably stay hidden."""
+        return bool(self.visible.any() or self._open.any())
+
     def require_any(self) -> None:
         """Refuse a question that would show nothing."""
-        if self.visible.any() or self._open.any():
+        if self.worth_asking:
             return
         first = int(np.argmin(self.needed))
         least, above = float(self.needed[first]), self._at_least[first]

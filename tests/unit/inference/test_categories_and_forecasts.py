@@ -22,7 +22,7 @@ from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.estimators import PrivateLogisticRegression
 from tacenda.evaluation.coefficients import design_of, run_coefficients
-from tacenda.inference import Design, GradientMoments, forecast, intervals
+from tacenda.inference import Design, Forecast, GradientMoments, forecast, intervals
 from tacenda.inference import design as design_module
 from tacenda.inference.newton import Information, one_step
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -373,6 +373,16 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     assert set(rows) == {"age", "site is 'a'", "site is 'b'", "sex is 'm'", "intercept"}
     assert all(row["low"] is not None for row in rows.values())
     assert any("site is 'c'" in note for note in found["notes"])
+
+
+def test_a_forecast_names_rows_that_may_show_though_nothing_public_says_so() -> None:
+    """Such a question is asked, so its forecast must be readable too."""
+    needed, least = np.array([2.0, 0.5, 9.0]), np.array([True, False, True])
+    asked = Forecast(("age", "dose", "sex"), 4.0, needed, "by hand", least)
+    assert asked.worth_asking and asked.visible.tolist() == [False, True, False]
+    assert "probably 1 of 3 rows will be visible, and 1 may be (by hand)" in str(asked)
+    assert "age: more than 2" in str(asked)
+    assert not Forecast(("age",), 1.0, np.array([2.0]), "", np.array([True])).worth_asking
 
 
 def test_noise_alone_tells_no_error_of_a_difference_between_levels() -> None:
