@@ -289,7 +289,8 @@ class Agreement:
             subjects = self._decisions.between(view, self.view + 1)
             if self.pending is not None:
                 subjects += self._decisions.between(max(view, self.view), self.pending[0])
-                subjects.append(self.pending)
+                subjects += self._decisions.behind(self._votes.of(*self.pending).values())
+                subjects = [*sorted(dict(subjects).items()), self.pending]
             found = [self._frame(*subject) for subject in subjects]
             return [frame for frame in found if frame is not None]
 
@@ -380,10 +381,13 @@ class Agreement:
     def _say_with_grounds(
         self, view: int, absent: frozenset[str], votes: Iterable[frames.SignedStop]
     ) -> None:
-        """Say what is known of a view, after the decisions that these voters may not know."""
+        """Say what is known of a view, after the decisions that these voters, or those who have
+        not voted, may not know."""
         first = min([self.view, *(vote.stand.view for vote in votes)])
-        for earlier in self._decisions.between(first, view):
-            self._say(*earlier)
+        known = self._votes.of(view, absent).values()
+        earlier = dict(self._decisions.between(first, view) + self._decisions.behind(known))
+        for subject in sorted(earlier.items()):
+            self._say(*subject)
         self._say(view, absent)
 
     def _follow(self, peer: str, view: int, absent: frozenset[str]) -> None:

@@ -91,6 +91,22 @@ class Decisions:
         found = [(view, self.absent_in(view)) for view in range(first + 1, last)]
         return [(view, absent) for view, absent in found if absent is not None]
 
+    def behind(self, votes: Iterable[frames.SignedStop]) -> list[tuple[int, frozenset[str]]]:
+        """The decided views that these votes rest on, earliest first, with who is absent in them.
+
+        A vote rests on the view in which its member stands and on those of the totals that it
+        names, and these rest on others. Whoever lacks one of them cannot count the vote.
+        """
+        found: dict[int, frozenset[str]] = {}
+        waiting = list(votes)
+        while waiting:
+            for view in _rests_on(waiting.pop()) - found.keys():
+                absent = self.absent_in(view)
+                if absent is not None:
+                    found[view] = absent
+                    waiting += self._votes.of(view, absent).values()
+        return sorted(found.items())
+
     def of(self, view: int, absent: frozenset[str]) -> Decision | None:
         """The decision to go on without these; None as long as a vote is missing."""
         votes = self._votes.of(view, absent)
@@ -165,6 +181,11 @@ class Decisions:
     def apart(self, one: frozenset[str], other: frozenset[str]) -> bool:
         """True if two sets, each of which leaves enough, cannot be joined."""
         return self.too_few(one | other) and not self.too_few(one) and not self.too_few(other)
+
+
+def _rests_on(vote: frames.SignedStop) -> set[int]:
+    totals = [total for total in (vote.stand.map, vote.stand.last) if total is not None]
+    return {vote.stand.view, *(total.view for total in totals)} - {0}
 
 
 def check_remaining(

@@ -76,28 +76,40 @@ def test_which_map_counts_does_not_depend_on_the_decisions_heard_of(
     assert (decision.map, decision.next_round, decision.losses) == (map_of(1), 3, 1)
 
 
-def test_who_knows_of_a_decision_shows_it_to_those_who_vote_without_it(
-    five: Five, tmp_path: Path
-) -> None:
+def test_a_vote_brings_the_decisions_that_it_rests_on(five: Five, tmp_path: Path) -> None:
+    """m1 stands in view 2, which was decided by voters in view 1. m3 has heard of neither."""
     post: list[Any] = []
     agreement = five.agreement("m1", tmp_path, post)
     agreement.judge_totals(lambda claim: True)
     agreement.propose(frozenset({"m4"}))
     agreement.freeze(1)
     agreement.hear("m2", five.frame(1, ["m4"], {"m0": 1, "m2": 1, "m3": 1}))
-    found = agreement.decided()
-    assert found is not None
-    agreement.enact(found)
-    agreement.propose(frozenset({"m0", "m4"}))
+    first = agreement.decided()
+    assert first is not None
+    agreement.enact(first)
+    agreement.propose(frozenset({"m3", "m4"}))
     agreement.freeze(2)
+    stand = frames.Stand(view=1)
+    agreement.hear("m2", five.frame(2, ["m3", "m4"], {"m0": 2, "m2": 2}, stand))
+    second = agreement.decided()
+    assert second is not None
+    agreement.enact(second)
+    agreement.holds = lambda: (map_of(2), map_of(2))
+    agreement.returned({"m3", "m4"})
+    agreement.freeze(3)
+    late = five.agreement("m3", tmp_path, [])
+    late.judge_totals(lambda claim: True)
+    late.propose(frozenset({"m4"}))
+    late.freeze(1)
     post.clear()
     agreement.announce()
-    assert [frame.view for _, frame in post] == [2]
-    agreement.hear("m3", five.frame(2, ["m0", "m4"], {"m3": 1}))  # m3 stands in view 0
-    post.clear()
-    agreement.announce()
-    assert [frame.view for _, frame in post] == [1, 2]
-    assert len(post[0][1].votes) == 4
+    assert [frame.view for _, frame in post] == [1, 2, 3]
+    assert agreement.greeting(2) == [frame for _, frame in post]  # in whatever view a peer stands
+    late.hear("m1", post[-1][1])
+    assert "m1" in late.silent()  # what the vote rests on is not known yet
+    for _, frame in post:
+        late.hear("m1", frame)
+    assert "m1" not in late.silent()
 
 
 def test_who_has_gone_on_shows_a_late_voter_what_the_others_stood_on(
