@@ -313,11 +313,11 @@ def from_released(
     curvature, gradient = found["curvature"], found["gradient"]
     # A squared residual needs its degrees of freedom; the others are asymptotic
     free = n / max(n - d, 1.0) if asked.spread == SCALAR else 1.0
-    variance = {
-        FULL: lambda: found["spread"],
-        SCALAR: lambda: max(float(found["spread"][0]), 0.0) * curvature,
-        NONE: lambda: curvature,
-    }[asked.spread]()
+    variance = curvature
+    if asked.spread == FULL:
+        variance = found["spread"]
+    elif asked.spread == SCALAR:
+        variance = max(float(found["spread"][0]), 0.0) * curvature
     told = Information(
         np.asarray(run.model, float).reshape(-1),
         gradient,
