@@ -3,7 +3,6 @@ with one map and one model, and nobody spends more than was reserved."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -11,75 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from node_stage import Crowd, live, small_contract
-from tacenda.runtime.result import load
+from losses_stage import changed_views, check_the_rest, contract_of, live_until
+from node_stage import Crowd, live
 from tacenda_node.commands import main
 from tacenda_node.membership.amendments import amendment_path
-from tacenda_node.peer.run_plan import make_plan
-
-TERMS = {"epsilon": 50.0, "delta": 1e-5, "coalition": 1}
-
-
-def contract_of(
-    n: int = 4,
-    rounds: int = 4,
-    limit: float = 6.0,
-    graph: str = "complete",
-    whitened: bool = True,
-    evaluation: dict[str, Any] | None = None,
-    **absence: Any,
-) -> Any:
-    return small_contract(
-        n,
-        rounds=rounds,
-        graph=graph,
-        algorithm={"name": "treegd"},
-        privacy=TERMS,
-        absence={"policy": "continue", "limit_seconds": limit, **absence},
-        **({"prepare": {"name": "whitening"}} if whitened else {}),
-        **({} if evaluation is None else {"evaluation": evaluation, "finish_mixing": "exact"}),
-    )
-
-
-def live_until(options: dict[str, Any], output: str, turn: int, call: int, sent: bool) -> None:
-    """A member whose machine loses power at one message: before it is durable, or when it was
-    sent."""
-    from tacenda_node.wire.exchange import Exchange
-
-    honest = Exchange._send
-
-    def send(self: Exchange, key: Any, row: Any, peers: list[str]) -> None:
-        here = key[1:] == (turn, call)
-        if here and not sent:
-            os._exit(9)
-        honest(self, key, row, peers)
-        if here:
-            time.sleep(0.5)  # for the network thread
-            os._exit(9)
-
-    Exchange._send = send  # type: ignore[method-assign]
-    live(options, output)
-
-
-def check_the_rest(crowd: Crowd, rest: list[str], rounds: int) -> None:
-    """One model, and no more spent than was reserved, to the last event."""
-    plan = make_plan(crowd.stage.contract)
-    models = []
-    for name in rest:
-        found = load(crowd.folder(name) / "state" / "results" / f"treegd-{name}.safetensors")
-        models.append(found.models.reshape(-1))
-        assert found.privacy is not None
-        assert found.privacy.epsilon <= TERMS["epsilon"]
-        left = dict(plan.reservation(name))
-        for event, count in found.privacy.ledger(0):
-            assert count <= left[event], (name, event, count)
-        assert sum(count for _, count in found.privacy.ledger(0)) >= rounds
-    assert all(row.tobytes() == models[0].tobytes() for row in models)
-    assert np.abs(models[0]).max() < 100
 
 
 @pytest.mark.parametrize("whitened", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -166,12 +103,6 @@ def test_a_member_that_missed_a_decision_is_shown_it_before_the_next(tmp_path: P
     assert views["m0"] == views["m1"] and views["m0"][:2] == [1, 2]
     assert views["m3"] == views["m0"][1:], "m3 never enters view 1, and every later one"
     check_the_rest(crowd, rest, 4)
-
-
-def changed_views(crowd: Crowd, name: str) -> list[int]:
-    """The views that a member has entered, by its log."""
-    lines = [json.loads(line) for line in crowd.log(name).splitlines()]
-    return [line["view"] for line in lines if line["event"] == "membership changed"]
 
 
 @pytest.mark.slow

@@ -204,7 +204,7 @@ class EvaluationRun:
                     edges,
                     start=model,
                 )
-                peer.restore()
+                peer.restore(session.agreement.absent_in)
                 if peer.round < plan.contract.rounds:
                     spending.require_open()
                 session.meet(peer)

@@ -3,7 +3,7 @@ saved and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -337,9 +337,10 @@ class Peer:
         }
         return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
 
-    def restore(self) -> None:
+    def restore(self, absent_in: Callable[[int], frozenset[str] | None]) -> None:
         """Go on from the last durable round, if there is one: from its checkpoint, or an earlier
-        one and the rows received since."""
+        one and the rows received since. absent_in: who is absent in a view, by the members' votes;
+        with anybody else in the graph the noise would be too small, and masks would not cancel."""
         from safetensors.numpy import load
 
         found = self._state.checkpoint()
@@ -354,11 +355,15 @@ class Peer:
             self._problem.store.restore_solver_state(solver)
         self.round, self._exchange.view = round, view
         if view:
+            absent = absent_in(view)
+            if absent is None:
+                raise StateError(
+                    f"The state {self._state.folder} is damaged: the votes for view {view} are "
+                    "gone; restore the folder from a backup, or leave the run."
+                )
             self._noise.enter(view)
-            self._exchange.absent = frozenset(
-                (self._state.noted("membership") or {}).get("absent", ())
-            )
-            self._join(self._exchange.absent, restart=False)
+            self._exchange.absent = absent
+            self._join(absent, restart=False)
         done, private = self._state.done() or (view, round), self._plan.contract.rounds
         learns = self._plan.spec.algorithm.traits.learns
         self.ledger.resume(self._state.charges(), view, min(done[1], private), learned=learns)

@@ -160,7 +160,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     state.keep_mark(spending.mark)
     edges = session.handshake.edges
     peer = Peer(plan, name, records.trained, key, state, session.exchange, edges)
-    peer.restore()
+    peer.restore(session.agreement.absent_in)
     if peer.round < contract.rounds and name not in amendments.left:
         spending.require_open()
     session.meet(peer)

@@ -71,7 +71,7 @@ class House:
         key = self.state.bind(self.plan.contract.run_id(), "m0", "records")
         self.exchange = _Alone(self.plan.contract, self.state, says)
         self.peer = Peer(self.plan, "m0", problem, key, self.state, self.exchange)
-        self.peer.restore()
+        self.peer.restore(lambda view: frozenset())
 
     def go(self, rounds: int) -> dict[tuple[int, int], np.ndarray]:
         """Go on up to that round; every message that was sent, by (round, call)."""
