@@ -6,14 +6,18 @@ import dataclasses
 import inspect
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 import tacenda as tc
 from support import problem, run_spec
 from tacenda import estimators
-from tacenda.cli import accounting, fitting, flags
+from tacenda.cli import accounting, fitting, flags, planning
+from tacenda.planning import predict
+from tacenda.planning.contract_terms import plan_terms
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
+from tacenda.runs import read
 from tacenda.runs.sections import RunConfig
 from tacenda.terms import reference
 from tacenda.terms.privacy import PROMISE, Promise, StatedPrivacy
@@ -96,6 +100,47 @@ def test_what_is_declared_of_a_problem_is_taken_written_and_shown() -> None:
     spec = run_spec(tc.algorithms.GossipGD(), RING, Facts.of(problem(6)), 3).checked()
     # row_scale is in the strength and the regulariser already
     assert set(spec.to_plain()["problem"]) >= names - {"row_scale"}
+
+
+# Of what is declared of a problem, other values than the usual ones
+OTHER_VALUES: dict[str, Any] = {
+    "loss": "huber",
+    "regulariser": "elastic-net",
+    "strength": 0.5,
+    "loss_scale": 3.0,
+    "data_norm": 2.0,
+    "clip_norm": 0.7,
+    "radius": 50.0,
+}
+
+
+def test_what_is_declared_of_a_problem_is_in_plans_their_terms_and_trial_problems() -> None:
+    assert set(OTHER_VALUES) == {s.name for s in DECLARED if s.names_run}
+    chosen = tc.plan(100, 3, tc.graph.ring(3), 1.0, **OTHER_VALUES)
+    k = chosen.facts.constants
+    assert Constants.declared(**k.stated()) == k
+    assert set(plan_terms(chosen, "study")["problem"]) >= set(OTHER_VALUES)
+    X, y = np.zeros((300, 3)), np.zeros(300)
+    assert Facts.of(predict._problem(chosen.facts, np.full(3, 100), X, y)).constants == k
+    method = tc.Method(tc.algorithms.DPDDA(), 3)
+    args = (100, 3, tc.graph.ring(3), method, tc.Privacy(1.0))
+    assert tc.accounting.account(*args, **OTHER_VALUES).epsilon <= 1.0
+
+
+def test_a_setting_that_is_not_planned_stays_in_the_terms_of_a_plan() -> None:
+    chosen = tc.plan(100, 3, tc.graph.ring(3), 1.0)
+    assert "mixing" not in plan_terms(chosen, "study")
+    other = dataclasses.replace(chosen, method=dataclasses.replace(chosen.method, mixing="uniform"))
+    assert plan_terms(other, "study")["mixing"] == "uniform"
+    config = read.build(
+        {
+            "data": {"name": "breast_cancer"},
+            "network": {"nodes": 3},
+            "privacy": {"epsilon": 1.0},
+            "run": {"mixing": "uniform"},
+        }
+    )
+    assert planning._planned(config, False).method.mixing == "uniform"
 
 
 @pytest.mark.parametrize("name", [s.name for s in PROMISE])
