@@ -13,6 +13,7 @@ import tacenda as tc
 from support import problem, run_spec
 from tacenda import estimators
 from tacenda.cli import accounting, fitting, flags, planning
+from tacenda.errors import InputError
 from tacenda.planning import predict
 from tacenda.planning.contract_terms import plan_terms
 from tacenda.questions.constants import Constants
@@ -173,6 +174,46 @@ def test_an_estimator_takes_a_promise_with_settings_that_it_does_not_write_out()
     assert (parts.fit(made.X, made.y).coef_ == model.coef_).all()
     with pytest.raises(tc.errors.InputError, match="delta must be left out"):
         tc.PrivateLogisticRegression(whole, 1e-6, **own).fit(made.X, made.y)
+
+
+def _of_a_fit(estimator: Any, y: Any, **parameters: Any) -> Any:
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    how = {"n_nodes": 3, "bounds": (-1, 1), "algorithm": "dpdda", "rounds": 2, "random_state": 0}
+    model = estimator(5.0, **how, **parameters).fit(X, y(X[:, 0]))
+    return model.result_settings_["problem"]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_has_the_parameter_for_what_it_does_not_write_out(estimator: Any) -> None:
+    assert estimator(problem={"radius": 9.0}).get_params()["problem"] == {"radius": 9.0}
+
+
+def test_an_estimator_takes_every_setting_of_a_problem() -> None:
+    written_out = {"strength", "clip_norm", "data_norm"}
+    by_itself = {"regulariser", "row_scale"}
+    others = {s.name for s in DECLARED} - written_out - by_itself
+    given = {name: OTHER_VALUES[name] for name in others}
+    found = _of_a_fit(tc.PrivateRidge, lambda x: x, problem=given, target_bounds=(-1, 1))
+    assert {name: found[name] for name in others} == given
+    for name in written_out | by_itself | {"width"}:
+        with pytest.raises(InputError, match=f"problem must not hold '{name}'"):
+            _of_a_fit(tc.PrivateRidge, lambda x: x, problem={name: 1.0}, target_bounds=(-1, 1))
+
+
+@pytest.mark.parametrize("name", tc.losses.names())
+def test_an_estimator_takes_every_loss_that_predicts_what_its_own_does(name: str) -> None:
+    loss = tc.losses.by_name(name)
+    if (loss.kind, loss.predicts) == ("regression", "value"):
+        own = {"problem": {"loss": name}, "target_bounds": (-1, 1), "clip_norm": 0.5}
+        assert _of_a_fit(tc.PrivateHuberRegressor, lambda x: x, **own)["loss"] == name
+    elif (loss.kind, loss.predicts) == ("binary", "class"):
+        own = {"problem": {"loss": name}, "classes": (False, True)}
+        assert _of_a_fit(tc.PrivateLinearSVC, lambda x: x > 0, **own)["loss"] == name
+    else:
+        with pytest.raises(InputError, match="must predict what that of PrivateLinearSVC does"):
+            _of_a_fit(
+                tc.PrivateLinearSVC, lambda x: x > 0, problem={"loss": name}, classes=(False, True)
+            )
 
 
 def test_commands_for_noise_have_the_settings_of_a_promise() -> None:
