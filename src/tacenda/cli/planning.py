@@ -3,12 +3,14 @@ target needs; public facts only."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacenda.cli import accounting, flags, show
+from tacenda.terms.method import SETTINGS
 
 if TYPE_CHECKING:
     from tacenda.data.dataset import Dataset
@@ -231,15 +233,16 @@ def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
     from tacenda.terms.border import stated
     from tacenda.terms.privacy import Promise
 
-    run = public_run(found)
-    wanted = found.run.fixed_settings().get("rounds")
-    return plan_facts(
+    run, fixed = public_run(found), found.run.fixed_settings()
+    plan = plan_facts(
         run.facts,
         run.topology,
         Privacy(**stated(Promise, found.privacy)),
-        rounds=wanted,
+        rounds=fixed.get("rounds"),
         whole_numbers=whole_numbers,
     )
+    kept = {s.name: fixed[s.name] for s in SETTINGS if s.name in fixed and not s.planned}
+    return replace(plan, method=replace(plan.method, **kept))
 
 
 def _sample(given: flags.Given) -> Dataset | None:

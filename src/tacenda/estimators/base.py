@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacenda import checks
+from tacenda import checks, losses
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
@@ -51,6 +51,7 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 from tacenda.terms.method import Method
 from tacenda.terms.privacy import PROMISE
+from tacenda.terms.problem import DECLARED
 from tacenda.words import counted
 
 HISTORY_ROWS = 20
@@ -127,12 +128,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             extra["persons"] = [own for _, own in parts]
         self._check_split(nodes)
         shards, topology = place(X, y, nodes, self.n_nodes, self.graph)
+        own = {
+            "loss": loss,
+            "regulariser": regulariser,
+            "strength": self.strength,
+            "row_scale": scaling.row_scale,
+            "clip_norm": extra.pop("clip_norm"),
+        }
         problem = Problem(
             shards,
-            loss=loss,
-            regulariser=regulariser,
-            strength=self.strength,
-            row_scale=scaling.row_scale,
+            **self._declared(own),
             weights=None
             if weights is None
             else [own for _, own in place(X, weights, nodes, self.n_nodes, self.graph)[0]],
@@ -151,6 +156,27 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         self._heaviest = None if weights is None else weight_bound
         return self._run(Arrangement(self, problem, topology, privacy, method, scaling, start))
+
+    def _declared(self, own: dict[str, Any]) -> dict[str, Any]:
+        """What is declared of the problem: by the estimator, and by its parameter `problem`."""
+        further = dict(self.problem or {})
+        free = {s.name for s in DECLARED} - (own.keys() | {"data_norm"}) | {"loss"}
+        for name in further.keys() - free:
+            raise InputError(
+                f"problem must not hold {name!r}: {type(self).__name__} decides it, or nothing of "
+                f"that name is declared of a problem; it takes {sorted(free)}."
+            )
+        if "loss" in further:
+            usual, other = losses.by_name(own["loss"]), losses.by_name(further["loss"])
+            if (usual.kind, usual.predicts) != (other.kind, other.predicts):
+                raise InputError(
+                    f"problem['loss'] must predict what that of {type(self).__name__} does "
+                    f"({usual.kind}, {usual.predicts}), not {other.kind}, {other.predicts}; use "
+                    "another estimator, or tacenda.Problem."
+                )
+            # The usual bound on gradients is one for the usual loss
+            own = {**own, "clip_norm": None if self.epsilon is None else self.clip_norm}
+        return {**own, **further}
 
     def _promise(self) -> Privacy | None:
         """What a fit promises; None without privacy."""

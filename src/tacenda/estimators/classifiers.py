@@ -47,6 +47,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -58,7 +59,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
         self.prepare = prepare
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
-        self.ledger, self.dataset = ledger, dataset
+        self.ledger, self.dataset, self.problem = ledger, dataset, problem
 
     def fit(
         self,

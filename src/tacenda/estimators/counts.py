@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -112,6 +114,7 @@ class PrivatePoissonRegressor(_PrivateRegressor):
             public_sizes=public_sizes,
             ledger=ledger,
             dataset=dataset,
+            problem=problem,
         )
         self.count_bound, self.typical_count = count_bound, typical_count
         self.dispersion = dispersion

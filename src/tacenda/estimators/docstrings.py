@@ -106,6 +106,9 @@ PARAMETERS = {
         A lasting ledger's file, to which the fit is charged before its noise is drawn.""",
     "dataset": """str or None, default=None
         Name of the ledger's account; past its budget, fits are refused.""",
+    "problem": """dict or None, default=None
+        What else is declared of the problem, as `tacenda.Problem` takes it, for scaled features and
+        targets: {"radius": 100.0}; or another loss that predicts the same, {"loss": "hinge"}.""",
 }
 
 ATTRIBUTES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -169,6 +169,7 @@ class PrivateDiscreteHazard(StackedModel):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         self.periods = periods
         self.epsilon, self.delta = epsilon, delta
@@ -178,6 +179,7 @@ class PrivateDiscreteHazard(StackedModel):
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
         self.prepare, self.random_state, self.verbose = prepare, random_state, verbose
         self.public_sizes, self.ledger, self.dataset = public_sizes, ledger, dataset
+        self.problem = problem
 
     def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model, with the privacy that `epsilon` and `delta` state.

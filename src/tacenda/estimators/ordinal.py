@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -94,6 +95,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -117,6 +119,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
             public_sizes=public_sizes,
             ledger=ledger,
             dataset=dataset,
+            problem=problem,
         )
 
     def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -83,6 +84,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -97,7 +99,7 @@ class _PrivateRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[mis
         self.n_nodes, self.graph, self.algorithm, self.rounds = n_nodes, graph, algorithm, rounds
         self.prepare = prepare
         self.random_state, self.verbose, self.public_sizes = random_state, verbose, public_sizes
-        self.ledger, self.dataset = ledger, dataset
+        self.ledger, self.dataset, self.problem = ledger, dataset, problem
 
     def fit(
         self,
@@ -463,6 +465,7 @@ class PrivateElasticNet(_PrivateRegressor):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -486,6 +489,7 @@ class PrivateElasticNet(_PrivateRegressor):
             public_sizes=public_sizes,
             ledger=ledger,
             dataset=dataset,
+            problem=problem,
         )
         self.l1_ratio = l1_ratio
 
@@ -554,6 +558,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -577,6 +582,7 @@ class PrivateHuberRegressor(_PrivateRegressor):
             public_sizes=public_sizes,
             ledger=ledger,
             dataset=dataset,
+            problem=problem,
         )
         self.threshold = threshold
 
@@ -650,6 +656,7 @@ class PrivateQuantileRegressor(_PrivateRegressor):
         public_sizes: Any = None,
         ledger: Any = None,
         dataset: str | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
             epsilon,
@@ -673,6 +680,7 @@ class PrivateQuantileRegressor(_PrivateRegressor):
             public_sizes=public_sizes,
             ledger=ledger,
             dataset=dataset,
+            problem=problem,
         )
         self.quantile, self.width = quantile, width
 

@@ -20,8 +20,12 @@ PLANNED = (*(s.name for s in SETTINGS if s.planned), "prepare")
 
 
 def choice_terms(chosen: Plan) -> dict[str, Any]:
-    """What the planner decided, as terms: algorithm, rounds, output, closing mixings, prepare."""
-    found = {k: v for k, v in chosen.method.to_plain().items() if k in PLANNED}
+    """What the planner decided, as terms: algorithm, rounds, output, closing mixings, prepare; and
+    what else was fixed of the method."""
+    method, plain = chosen.method, chosen.method.to_plain()
+    found = {
+        s.name: plain[s.name] for s in SETTINGS if s.planned or getattr(method, s.name) != s.default
+    }
     algorithm = chosen.algorithm
     if isinstance(algorithm, Whitened):
         found["prepare"] = _set_values(algorithm.whitening.to_plain())
@@ -41,7 +45,7 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
     declared = {
         s.name: getattr(k, s.name)
         for s in settings(Declared, "contract")
-        if s.names_run and s.agreed is not None and getattr(k, s.name) != s.agreed[1]
+        if s.names_run and getattr(k, s.name) != (s.agreed or (s.kind, s.default))[1]
     }
     problem = {
         **declared,

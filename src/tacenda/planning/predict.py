@@ -237,12 +237,7 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
     classes = None if k.loss.kind == "regression" else tuple(range(max(2, k.n_outputs)))
     return Problem(
         list(partition.by_sizes(X, y, sizes.tolist())),
-        loss=k.loss,
-        regulariser=k.regulariser,
-        strength=k.stated_strength,
-        loss_scale=k.loss_scale,
-        data_norm=k.data_norm,
-        clip_norm=k.clip_norm,
+        **k.stated(),
         on_large_rows="scale",
         classes=classes,
         public_sizes=sizes if facts.adjacency == "add-remove" else None,

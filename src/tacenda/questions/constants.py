@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tacenda._types import Floats
 from tacenda.errors import InputError
 from tacenda.losses import Loss
 from tacenda.regularisers import Regulariser
-from tacenda.terms.problem import Declared, DeclaredOptions, checked
+from tacenda.terms.problem import DECLARED, Declared, DeclaredOptions, checked
 from tacenda.terms.setting import AUTO
 
 LARGEST_RADIUS = 1e15
@@ -107,6 +107,12 @@ class Constants(Declared):
     def stated_strength(self) -> float | str:
         """As `declared` reads it: "auto" where it was left open."""
         return AUTO if self.auto_strength else self.strength
+
+    def stated(self) -> dict[str, Any]:
+        """What `declared` and `Problem` take to give the same constants: the rows are divided by
+        `row_scale` already."""
+        found = {s.name: getattr(self, s.name) for s in DECLARED}
+        return {**found, "strength": self.stated_strength, "row_scale": 1.0}
 
     @property
     def strong_convexity(self) -> float:

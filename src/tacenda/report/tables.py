@@ -25,6 +25,7 @@ from tacenda.words import counted
 # Of the final models: what people read first, then what the methods are compared by
 OTHERS = ("worst_accuracy", "objective", "suboptimality", "test_loss", "loss", "consensus")
 MOST_COEFFICIENTS = 500
+RESULT_COLUMNS = 5  # which `OTHERS` fill up, beside the measures that have a place there
 _HEADINGS = {
     "bytes": "Sent",
     "seconds": "Time",
@@ -88,7 +89,8 @@ def shown_metrics(folder: Folder) -> list[str]:
     headline = [m for m in first if m in known]
     same = [m.removeprefix("test_") for m in headline[:1] if tested]  # on training records
     others = [m for m in OTHERS if m in known and not (m == "loss" and "objective" in known)]
-    return [*headline[:3], *(m for m in same if m in known), *others][:5]
+    found = [*headline, *(m for m in same if m in known)]
+    return [*found, *others[: max(0, RESULT_COLUMNS - len(found))]]
 
 
 def coefficients(folder: Folder) -> tuple[TextTable, list[str], str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from tacenda.graph.topology import Topology
-from tacenda.losses import Loss
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
-from tacenda.regularisers import Regulariser
 from tacenda.runtime.spec import RunSpec
 from tacenda.terms.method import Method
+from tacenda.terms.problem import DeclaredOptions
 
 NOTHING_DRAWN = "none: nothing was drawn"
 
@@ -25,16 +24,11 @@ def account(
     method: Method,
     privacy: Privacy,
     *,
-    loss: str | Loss = "logistic",
-    regulariser: str | Regulariser | None = "l2",
-    strength: float | str = 1e-4,
-    data_norm: float = 1.0,
-    clip_norm: float | None = None,
-    loss_scale: float = 1.0,
     n_outputs: int = 1,
     records_per_person: int = 1,
     members_per_person: int = 1,
     solver_tolerance: float = 1e-8,
+    **declared: Unpack[DeclaredOptions],
 ) -> Statement:
     """Return what a run would guarantee, without carrying it out.
 
@@ -54,18 +48,6 @@ def account(
         The algorithm with its settings.
     privacy : Privacy
         The budget, or the noise itself (`Privacy.from_noise`, `Privacy.from_paper`).
-    loss : str or Loss, default="logistic"
-        As in `Problem`.
-    regulariser : str, Regulariser or None, default="l2"
-        As in `Problem`.
-    strength : float or "auto", default=0.0001
-        As in `Problem`.
-    data_norm : float, default=1.0
-        As in `Problem`.
-    clip_norm : float or None, default=None
-        As in `Problem`.
-    loss_scale : float, default=1.0
-        As in `Problem`.
     n_outputs : int, default=1
         Number of classes of a multinomial problem, else 1.
     records_per_person : int, default=1
@@ -74,6 +56,9 @@ def account(
         As in `Problem`.
     solver_tolerance : float, default=1e-08
         As in `simulate`.
+    **declared : object
+        What is declared of the problem, as in `Problem`: `loss`, `regulariser`, `strength`,
+        `data_norm`, `clip_norm`, `loss_scale` and the others.
 
     Raises
     ------
@@ -98,13 +83,8 @@ def account(
         tolerance=solver_tolerance,
         records_per_person=records_per_person,
         members_per_person=members_per_person,
-        loss=loss,
-        regulariser=regulariser,
-        strength=strength,
-        data_norm=data_norm,
-        clip_norm=clip_norm,
-        loss_scale=loss_scale,
         classes=n_outputs,
+        **declared,
     )
     spec = RunSpec.of(method, topology, facts, privacy)
     assert spec.calibration is not None

@@ -6,14 +6,19 @@ import dataclasses
 import inspect
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 import tacenda as tc
 from support import problem, run_spec
 from tacenda import estimators
-from tacenda.cli import accounting, fitting, flags
+from tacenda.cli import accounting, fitting, flags, planning
+from tacenda.errors import InputError
+from tacenda.planning import predict
+from tacenda.planning.contract_terms import plan_terms
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
+from tacenda.runs import read
 from tacenda.runs.sections import RunConfig
 from tacenda.terms import reference
 from tacenda.terms.privacy import PROMISE, Promise, StatedPrivacy
@@ -98,6 +103,47 @@ def test_what_is_declared_of_a_problem_is_taken_written_and_shown() -> None:
     assert set(spec.to_plain()["problem"]) >= names - {"row_scale"}
 
 
+# Of what is declared of a problem, other values than the usual ones
+OTHER_VALUES: dict[str, Any] = {
+    "loss": "huber",
+    "regulariser": "elastic-net",
+    "strength": 0.5,
+    "loss_scale": 3.0,
+    "data_norm": 2.0,
+    "clip_norm": 0.7,
+    "radius": 50.0,
+}
+
+
+def test_what_is_declared_of_a_problem_is_in_plans_their_terms_and_trial_problems() -> None:
+    assert set(OTHER_VALUES) == {s.name for s in DECLARED if s.names_run}
+    chosen = tc.plan(100, 3, tc.graph.ring(3), 1.0, **OTHER_VALUES)
+    k = chosen.facts.constants
+    assert Constants.declared(**k.stated()) == k
+    assert set(plan_terms(chosen, "study")["problem"]) >= set(OTHER_VALUES)
+    X, y = np.zeros((300, 3)), np.zeros(300)
+    assert Facts.of(predict._problem(chosen.facts, np.full(3, 100), X, y)).constants == k
+    method = tc.Method(tc.algorithms.DPDDA(), 3)
+    args = (100, 3, tc.graph.ring(3), method, tc.Privacy(1.0))
+    assert tc.accounting.account(*args, **OTHER_VALUES).epsilon <= 1.0
+
+
+def test_a_setting_that_is_not_planned_stays_in_the_terms_of_a_plan() -> None:
+    chosen = tc.plan(100, 3, tc.graph.ring(3), 1.0)
+    assert "mixing" not in plan_terms(chosen, "study")
+    other = dataclasses.replace(chosen, method=dataclasses.replace(chosen.method, mixing="uniform"))
+    assert plan_terms(other, "study")["mixing"] == "uniform"
+    config = read.build(
+        {
+            "data": {"name": "breast_cancer"},
+            "network": {"nodes": 3},
+            "privacy": {"epsilon": 1.0},
+            "run": {"mixing": "uniform"},
+        }
+    )
+    assert planning._planned(config, False).method.mixing == "uniform"
+
+
 @pytest.mark.parametrize("name", [s.name for s in PROMISE])
 def test_a_docstring_describes_every_setting_of_a_promise(name: str) -> None:
     assert f"\n{name} : " in (tc.Privacy.__doc__ or "")
@@ -128,6 +174,46 @@ def test_an_estimator_takes_a_promise_with_settings_that_it_does_not_write_out()
     assert (parts.fit(made.X, made.y).coef_ == model.coef_).all()
     with pytest.raises(tc.errors.InputError, match="delta must be left out"):
         tc.PrivateLogisticRegression(whole, 1e-6, **own).fit(made.X, made.y)
+
+
+def _of_a_fit(estimator: Any, y: Any, **parameters: Any) -> Any:
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    how = {"n_nodes": 3, "bounds": (-1, 1), "algorithm": "dpdda", "rounds": 2, "random_state": 0}
+    model = estimator(5.0, **how, **parameters).fit(X, y(X[:, 0]))
+    return model.result_settings_["problem"]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_has_the_parameter_for_what_it_does_not_write_out(estimator: Any) -> None:
+    assert estimator(problem={"radius": 9.0}).get_params()["problem"] == {"radius": 9.0}
+
+
+def test_an_estimator_takes_every_setting_of_a_problem() -> None:
+    written_out = {"strength", "clip_norm", "data_norm"}
+    by_itself = {"regulariser", "row_scale"}
+    others = {s.name for s in DECLARED} - written_out - by_itself
+    given = {name: OTHER_VALUES[name] for name in others}
+    found = _of_a_fit(tc.PrivateRidge, lambda x: x, problem=given, target_bounds=(-1, 1))
+    assert {name: found[name] for name in others} == given
+    for name in written_out | by_itself | {"width"}:
+        with pytest.raises(InputError, match=f"problem must not hold '{name}'"):
+            _of_a_fit(tc.PrivateRidge, lambda x: x, problem={name: 1.0}, target_bounds=(-1, 1))
+
+
+@pytest.mark.parametrize("name", tc.losses.names())
+def test_an_estimator_takes_every_loss_that_predicts_what_its_own_does(name: str) -> None:
+    loss = tc.losses.by_name(name)
+    if (loss.kind, loss.predicts) == ("regression", "value"):
+        own = {"problem": {"loss": name}, "target_bounds": (-1, 1), "clip_norm": 0.5}
+        assert _of_a_fit(tc.PrivateHuberRegressor, lambda x: x, **own)["loss"] == name
+    elif (loss.kind, loss.predicts) == ("binary", "class"):
+        own = {"problem": {"loss": name}, "classes": (False, True)}
+        assert _of_a_fit(tc.PrivateLinearSVC, lambda x: x > 0, **own)["loss"] == name
+    else:
+        with pytest.raises(InputError, match="must predict what that of PrivateLinearSVC does"):
+            _of_a_fit(
+                tc.PrivateLinearSVC, lambda x: x > 0, problem={"loss": name}, classes=(False, True)
+            )
 
 
 def test_commands_for_noise_have_the_settings_of_a_promise() -> None:
