@@ -103,6 +103,7 @@ print(json.dumps(Found.names))
 """
     command = [sys.executable, "-c", program, str(tmp_path / "run")]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    environment.pop("TACENDA_DATA", None)  # Adult's files would be read, and their reader compiled
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     compiled = json.loads(done.stdout.splitlines()[-1])
     listed = [

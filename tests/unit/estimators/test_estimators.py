@@ -448,6 +448,7 @@ def test_adult_defaults_are_good(coalition: int | None, objective: float, accura
         model = tc.PrivateLogisticRegression(
             bounds="norm",
             fit_intercept=False,
+            strength=1e-4,
             graph="random-regular:100,6",
             random_state=seed,
             coalition=coalition,
