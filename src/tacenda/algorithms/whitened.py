@@ -20,6 +20,7 @@ from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitening import (
     DIAGONAL,
     MOMENT,
+    MOMENT_FLOOR,
     MOST_FEATURES,
     NAME,
     STRENGTH,
@@ -42,7 +43,8 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness; the
-    chosen strength, or -1 where it was declared): the public map, held once for all nodes.
+    chosen strength, or -1 where it was declared; `Chosen.unknown`): the public map, held once for
+    all nodes.
     noise_std (k,), map_std (2, k), variance (k,): as in `Chosen`.
     """
 
@@ -120,7 +122,7 @@ class Whitened(Algorithm):
             node.n_nodes * node.facts.smallest,
         )
         strength = -1.0 if found.strength is None else found.strength
-        numbers = np.array([found.clip or 0.0, found.smoothness, strength])
+        numbers = np.array([found.clip or 0.0, found.smoothness, strength, found.unknown])
         s = WhitenedState(
             None, found.matrix, numbers, found.noise_std, found.map_std, found.variance
         )
@@ -163,7 +165,7 @@ class Whitened(Algorithm):
 
     def _mapped(self, s: WhitenedState, node: Node) -> Node:
         assert s.matrix is not None and s.numbers is not None
-        clip, smoothness, strength = (float(x) for x in s.numbers)
+        clip, smoothness, strength, _ = (float(x) for x in s.numbers)
         taught = None if strength < 0 else strength
         return node.mapped(
             RecordMap(s.matrix, self.whitening.norm, clip or None, smoothness, taught)
@@ -185,18 +187,20 @@ class Whitened(Algorithm):
     def released(self, s: WhitenedState) -> dict[str, Array]:
         """What the wrapped algorithm leaves; "strength" (1,), where it was chosen after a release;
         and of the map "diagonal" (d,), where it is one, else "second_moment", packed: that of the
-        records, as far as it stands out of its noise."""
+        records, as far as it stands out of its noise, and "second_moment_floor" (1,), up to which
+        a variance does not."""
         found = self.algorithm.released(s.inner)
         if s.matrix is None:
             return found
         assert s.numbers is not None
         if s.numbers[2] >= 0:
-            found = {**found, STRENGTH: s.numbers[2:].copy()}
+            found = {**found, STRENGTH: s.numbers[2:3].copy()}
         if s.matrix.ndim == 1:
             return {**found, DIAGONAL: s.matrix}
         assert s.variance is not None
         axes = s.matrix / np.sqrt((s.matrix**2).sum(axis=0))
-        return {**found, MOMENT: packed((axes * s.variance) @ axes.T)}
+        moment = packed((axes * s.variance) @ axes.T)
+        return {**found, MOMENT: moment, MOMENT_FLOOR: s.numbers[3:].copy()}
 
     def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
         """By the forecast on the released spectrum, of an algorithm that follows it: the noise of

@@ -26,7 +26,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.spectrum import Setting, decide, descend, records_moment, within
+from tacenda.algorithms.spectrum import Setting, decide, descend, edge_of, records_moment, within
 from tacenda.errors import InputError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
@@ -34,6 +34,7 @@ from tacenda.questions.facts import Facts
 NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
 MOMENT = "second_moment"  # in what a run leaves
+MOMENT_FLOOR = "second_moment_floor"  # and (1,) up to which variance the moment is not known
 STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
@@ -132,6 +133,8 @@ class Chosen:
                 the model along each direction, per length of the model; and 1 where the direction
                 is above the floor, 0 where it was raised to it; empty as noise_std is
     variance    (k,) that of the records along each direction of the map, by the released spectrum
+    unknown     a variance up to this one is a guess: the noise's edge, to which all that does not
+                stand out is raised at most
     """
 
     matrix: Array
@@ -141,6 +144,7 @@ class Chosen:
     noise_std: Array
     map_std: Array
     variance: Array
+    unknown: float
 
 
 def choose(
@@ -197,6 +201,7 @@ def choose(
         spread,
         moved,
         records_moment(e, std, k.data_norm**2, diagonal)[:kept],
+        edge_of(len(e), std, diagonal),
     )
 
 

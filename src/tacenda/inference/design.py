@@ -7,9 +7,10 @@ budget buys, and what the run has released. The curvature at the released model 
     H = c M,   M: mean of xx', released by a whitened run, else by declared ranges filled evenly
                c: mean of the loss's second derivative over scores N(mean, variance), by M and w
 
-and a row counts as visible where `newton` would show it with H known. A whitened run raises the
-eigenvalues of M that its own noise hides to one floor: there H is at most the floor's, and the
-epsilon that such a row needs is told as a least one.
+and a row counts as visible where `newton` would show it with H known. What a whitened run says of M
+along directions that its own noise hides is a guess, and nothing shows that records vary there at
+all. So there are two forecasts: with the guess, and with nothing in its place. A row is promised by
+the second; where it needs more than the first names, the first is told as a least epsilon.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.algorithms.whitening import MOMENT
+from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR
 from tacenda.errors import InputError
 from tacenda.inference.newton import MOST_SPILL, edge, hidden_count, identifiable
 from tacenda.inference.statistics import GradientMoments
@@ -36,7 +37,8 @@ INTERCEPT = "intercept"
 MOST_NAMED = 6  # rows that a sentence names
 STEPS = np.logspace(-4, 4, 1601)  # sizes of noise that are tried, over that of the question
 RESIDUAL = 0.1  # typical variance of residuals in bounds of the label, for the forecast alone
-_ALIKE = 1e-6  # relative difference of eigenvalues that were raised to one floor
+ALIKE = 1.1  # two forecasts of an epsilon that say the same
+_SAME = 1e-6  # relative difference of eigenvalues that were raised to one floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +200,11 @@ class Forecast:
 
 
 def _epsilon(value: float) -> str:
-    return f"{value:.2g}" if math.isfinite(value) else "none would do"
+    """Rounded up to two digits: what is named must be enough."""
+    if not math.isfinite(value):
+        return "none would do"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1.0
+    return f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.2g}"
 
 
 def forecast(
@@ -246,29 +252,37 @@ def forecast(
     design = Design.plain([f"x{j}" for j in range(asked.n_features)]) if design is None else design
     mu = gaussian_mu(epsilon, privacy.delta)
     std = _noise(facts, privacy, asked) / mu / float(facts.sizes.sum()) * asked.units["curvature"]
-    curvature, floor, assumed = _curvature(asked, facts, result, design)
-    q, _ = identifiable(design.redundant, asked.n_features)
-    e, vectors = np.linalg.eigh(q.T @ curvature @ q)
-    rows = [j for j, name in enumerate(design.names) if name != INTERCEPT]
-    along = (design.matrix[rows] @ (q @ vectors)) ** 2
-    best = _most_noise(_shown(asked, facts, e, along, std))
-    with np.errstate(divide="ignore"):
-        steps, place = np.unique(1 / best, return_inverse=True)
-    needed = np.array([_needed(mu * t, privacy.delta) for t in steps])[place]
-    # A row that is shown with all raised directions hidden does not depend on what they are
-    below = int(np.sum(e <= floor * (1 + 1e-3)))
-    raised = np.array([below > _hidden(e, t * std) for t in best])
-    names = tuple(design.names[j] for j in rows)
-    return Forecast(names, epsilon, needed, assumed, raised if raised.any() else None)
+    curvature, sure, assumed = _curvature(asked, facts, result, design)
+    names = tuple(name for name in design.names if name != INTERCEPT)
+
+    def needed_with(h: Floats) -> Floats:
+        steps, place = np.unique(_most_noise(asked, facts, design, h, std), return_inverse=True)
+        with np.errstate(divide="ignore"):
+            return np.array([_needed(mu / t, privacy.delta) for t in steps])[place]
+
+    needed = needed_with(curvature)
+    if sure is curvature:
+        return Forecast(names, epsilon, needed, assumed)
+    most = np.maximum(needed_with(sure), needed)
+    told = (most <= epsilon) | (most <= ALIKE * needed)
+    least = None if told.all() else ~told
+    return Forecast(names, epsilon, np.where(told, most, needed), assumed, least)
 
 
 def _hidden(e: Floats, std: float) -> int:
     return hidden_count(e, edge(np.arange(1, len(e) + 1)) * std)
 
 
-def _most_noise(shown: Array) -> Floats:
-    """(k,) the most noise that shows a row, over that of the question, from (steps, k): as much
-    more as leaves it visible, or else as little less as does; 0 where none would."""
+def _most_noise(
+    asked: GradientMoments, facts: Facts, design: Design, curvature: Floats, std: float
+) -> Floats:
+    """(k,) the most noise that shows a row, over `std`, that of the question: as much more as
+    leaves it visible, or else as little less as does; 0 where none would."""
+    q, _ = identifiable(design.redundant, asked.n_features)
+    e, vectors = np.linalg.eigh(q.T @ curvature @ q)
+    rows = [j for j, name in enumerate(design.names) if name != INTERCEPT]
+    along = (design.matrix[rows] @ (q @ vectors)) ** 2
+    shown = _shown(asked, facts, np.maximum(e, 0.0), along, std)
     now = len(STEPS) // 2
     more = np.logical_and.accumulate(shown[now:]).sum(axis=0)
     less = STEPS[:now, None] * shown[:now]
@@ -311,23 +325,30 @@ def _noise(facts: Facts, privacy: Privacy, asked: GradientMoments) -> float:
 
 def _curvature(
     asked: GradientMoments, facts: Facts, result: RunResult, design: Design
-) -> tuple[Floats, float, str]:
-    """(d, d) the curvature, the floor to which its small eigenvalues were raised (0: none), and on
-    what it stands."""
-    d, floor = asked.n_features, 0.0
+) -> tuple[Floats, Floats, str]:
+    """(d, d) the curvature; the same with nothing in directions of which the run told a guess only,
+    or the very same array if there are none; and on what they stand."""
+    d, sure = asked.n_features, None
     if MOMENT in result.released:
         moment = unpacked(np.asarray(result.released[MOMENT], float))
         assumed = "by the second moment that the run released"
-        e = np.linalg.eigvalsh(moment)
-        if np.sum(e <= e[0] * (1 + _ALIKE)) > 1:
-            floor = float(e[0])
+        sure = _sure(moment, result.released.get(MOMENT_FLOOR))
     elif design.moment is not None:
         moment, assumed = design.moment, "if values fill their declared ranges evenly"
     else:
         moment = np.eye(d) * (asked.data_norm**2 / d)
         assumed = "if features vary as much as their norm allows, in all directions alike"
     bend = _mean_second(asked, facts, result, design, moment)
-    return bend * moment, bend * floor, assumed
+    curvature = bend * moment
+    return curvature, curvature if sure is None else bend * sure, assumed
+
+
+def _sure(moment: Floats, floor: Array | None) -> Floats | None:
+    """(d, d) the moment without the directions in which it is at most the floor, None if there are
+    none. Runs of earlier versions tell no floor: of these the least may have been raised."""
+    e, vectors = np.linalg.eigh(moment)
+    known = e > (e[0] if floor is None else float(floor[0])) * (1 + _SAME)
+    return None if known.all() else (vectors * np.where(known, e, 0.0)) @ vectors.T
 
 
 def _mean_second(

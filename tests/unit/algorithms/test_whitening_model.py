@@ -139,7 +139,9 @@ def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float
     matrix = states[0].matrix
     full = np.diag(matrix) if matrix.ndim == 1 else matrix
     np.testing.assert_allclose(full @ full.T, square, rtol=1e-7, atol=1e-10)
-    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0])
+    # The noise's edge: its largest eigenvalue (d = 3), or the largest of its three entries
+    edge = std * math.sqrt(2 * math.log(3) if kind == "diagonal" else 6)
+    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0, edge])
     # From here on with the map as it is kept, whose signs are its own
     v = np.linalg.solve(full, start[0])
     length = clip or whitening.norm  # of logistic gradients on rows of that norm
@@ -248,7 +250,7 @@ def test_before_the_map_a_model_is_itself_and_after_it_the_map_of_it() -> None:
     for found in (wrapped.last(s), wrapped.iterate(s)):
         np.testing.assert_allclose(found, s.inner.x @ s.matrix.T)
         assert np.array_equal(found, last)
-    assert list(wrapped.released(s)) == ["second_moment"]
+    assert list(wrapped.released(s)) == ["second_moment", "second_moment_floor"]
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
@@ -341,7 +343,7 @@ def test_what_the_noise_of_the_moment_does_to_the_model_is_minus_the_inverse_tim
     state = WhitenedState(
         TreeState((w @ vectors / scale)[None], np.ones((1, 1))),
         scale if diagonal else vectors * scale,
-        np.array([0.0, 1.0, -1.0]),
+        np.array([0.0, 1.0, -1.0, 0.0]),
         np.zeros(d),
         np.array([s / values, np.ones(d)]),
     )

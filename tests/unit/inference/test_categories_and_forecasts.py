@@ -4,6 +4,7 @@ nothing is refused before it is charged."""
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import statsmodels.api as sm
 import tacenda as tc
 from cli_tools import answer, tacenda
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.algorithms.whitening import MOMENT
+from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
@@ -28,6 +29,7 @@ from tacenda.inference.newton import Information, one_step
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.questions.facts import Facts
 from tacenda.questions.moments import packed, unpacked
+from tacenda.runs.inferring import question
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -39,6 +41,7 @@ SEX = RNG.choice(["f", "m"], N)
 SCORE = 0.02 * (AGE - 50) + 0.7 * (SITE == "b") - 0.5 * (SITE == "c") + 0.3 * (SEX == "m")
 ILL = np.where(RNG.random(N) < 1 / (1 + np.exp(-SCORE)), "yes", "no")
 PAIR = tc.graph.complete(2)
+ALMOST = 1.1  # two forecasts of an epsilon that say the same
 
 
 def schema(reference: str | None = None, *, intercept: bool = True, number: bool = False) -> Schema:
@@ -244,21 +247,31 @@ def forecasts(epsilon: float, moment: Any = None, n: int = N) -> Any:
 
 
 def test_a_forecast_below_the_floor_of_a_whitened_run_is_a_lower_bound() -> None:
-    """Two of three directions were raised to one floor: the run says no more about them."""
+    """The run says no more about directions that were raised to its floor, be it one or two; a run
+    that tells no floor may have raised its least."""
     asked = GradientMoments(3, "squared", (), 1.0, 1.0)
     shards = [(np.zeros((N, 3)), np.zeros(N))]
     facts = Facts.of(tc.Problem(shards, loss="squared", data_norm=1.0, clip_norm=1.0))
     run = at(np.zeros(3), "squared")
-    for values, unsure in (((0.5, 1e-5, 1e-5), [False, True, True]), ((0.5, 0.04, 0.03), None)):
-        released = replace(run, released={MOMENT: packed(np.diag(values))})
+    two, one = [False, True, True], [False, False, True]
+    for values, floor, unsure in (
+        ((0.5, 1e-5, 1e-5), 1e-5, two),
+        ((0.5, 1e-5, 1e-5), None, two),
+        ((0.5, 0.04, 0.03), 0.0, None),
+        ((0.5, 0.04, 0.03), 0.03, one),
+        ((0.5, 0.04, 0.03), None, one),
+        ((0.5, 0.04, 0.03), 0.1, two),
+    ):
+        known = {} if floor is None else {MOMENT_FLOOR: np.array([floor])}
+        released = replace(run, released={MOMENT: packed(np.diag(values)), **known})
         found = forecast(asked, facts, tc.Privacy(1e4), released)
         assert found is not None
         assert (None if found.least is None else found.least.tolist()) == unsure
-        assert found.visible.tolist() == [True, unsure is None, unsure is None]
+        assert found.visible.tolist() == [not x for x in unsure or [False] * 3]
         found.require_any()
         if unsure is None:
             continue
-        assert "x1: more than" in str(found)
+        assert "x2: more than" in str(found)
         assert [row["needs_more"] for row in found.to_plain()["rows"]] == unsure
         small = forecast(asked, facts, tc.Privacy(1e-4), released)
         assert small is not None
@@ -306,16 +319,16 @@ def test_a_released_moment_and_the_scores_tell_the_curvature() -> None:
     facts = Facts.of(tc.Problem(shards, loss="logistic", classes=(0, 1), data_norm=1.0))
     moment, w = np.array([[0.2, 0.05], [0.05, 0.25]]), np.array([2.0, -1.0])
     run = at(w, "logistic")
-    run.released["second_moment"] = packed(moment)
+    run.released.update({MOMENT: packed(moment), MOMENT_FLOOR: np.zeros(1)})
     constant = np.array([0.0, 2.0])  # the second feature is always one half
     moment[1, 1] = 0.25
     design = Design(("a", "b"), np.eye(2), np.zeros(2), np.zeros((0, 2)), constant)
     mean = float(w @ moment @ constant)
     draws = mean + np.sqrt(w @ moment @ w - mean**2) * RNG.normal(size=400_000)
     p = 1 / (1 + np.exp(-draws))
-    curvature, floor, assumed = design_module._curvature(asked, facts, run, design)
+    curvature, sure, assumed = design_module._curvature(asked, facts, run, design)
     np.testing.assert_allclose(curvature, np.mean(p * (1 - p)) * moment, rtol=5e-3)
-    assert "released" in assumed and floor == 0.0
+    assert "released" in assumed and sure is curvature
 
 
 def test_a_whitened_run_leaves_its_moment() -> None:
@@ -335,6 +348,9 @@ def test_a_whitened_run_leaves_its_moment() -> None:
     X = encode(own, TABLE).X
     found = unpacked(run.released["second_moment"])
     np.testing.assert_allclose(found, X.T @ X / N, atol=0.02)
+    # Two directions are redundant, and so raised; nothing that was raised lies above the floor
+    e, floor = np.linalg.eigvalsh(found), float(run.released[MOMENT_FLOOR][0])
+    assert e[0] > 0 and e[1] == pytest.approx(e[0]) and e[1] <= floor < e[2]
 
 
 def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) -> None:
@@ -373,6 +389,51 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     assert set(rows) == {"age", "site is 'a'", "site is 'b'", "sex is 'm'", "intercept"}
     assert all(row["low"] is not None for row in rows.values())
     assert any("site is 'c'" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_named_epsilon_is_enough_when_it_is_asked_for(tmp_path: Path, seed: int) -> None:
+    """One direction is narrow, `c` nearly follows from `a`: of it a run says little. As a user
+    would: the number that is named is given to the question, and then to a run of its own."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(size=(2, 4000))
+    c = np.clip(a + 0.1 * rng.normal(size=4000), 0, 1)
+    ill = np.where(rng.random(4000) < 1 / (1 + np.exp(1.5 - 2 * a - b)), "yes", "no")
+    data, own = tmp_path / "own.csv", tmp_path / "own.toml"
+    lines = [",".join(map(str, row)) for row in zip(a, b, c, ill, strict=True)]
+    data.write_text("\n".join(["a,b,c,ill", *lines]))
+    columns = [{"kind": "numeric", "name": name, "low": 0, "high": 1} for name in "abc"]
+    Schema.build(columns=columns, label={"name": "ill", "classes": ["no", "yes"]}).write(own)
+
+    def rows_of(folder: Path, epsilon: float) -> dict[str, dict[str, Any]]:
+        expected = question(folder, None, epsilon, None).forecast()
+        assert expected is not None
+        return {row["feature"]: row for row in expected.to_plain()["rows"]}
+
+    epsilon, promised = 0.5, dict[str, float]()
+    for turn in range(4):
+        epsilon = epsilon if turn < 3 else 1000.0  # hides nothing: all rows are promised
+        folder = tmp_path / f"run{turn}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = ("fit", "--data", data, "--schema", own, "--nodes", "4", "--no-references")
+            how = ("--epsilon", epsilon, "--folder", folder, "--seed", seed)
+            made = tacenda(*fit, *how, "--quiet")
+            assert made.exit_code == 0, made.output
+        rows = rows_of(folder, 0.1)
+        for name, row in rows.items():
+            if row["needs_more"]:
+                continue
+            assert row["needed_epsilon"] <= ALMOST * promised.get(name, math.inf)
+            promised[name] = float(design_module._epsilon(row["needed_epsilon"]))
+            assert rows_of(folder, promised[name])[name]["visible"]
+        epsilon = float(design_module._epsilon(rows["c"]["needed_epsilon"]))
+    assert set(promised) == set("abc")
+
+
+def test_an_epsilon_is_named_rounded_up() -> None:
+    found = [design_module._epsilon(x) for x in (2.61, 2.6, 0.0321, 13.2, 9.99, 100.0, np.inf)]
+    assert found == ["2.7", "2.6", "0.033", "14", "10", "1e+02", "none would do"]
 
 
 def test_a_forecast_names_rows_that_may_show_though_nothing_public_says_so() -> None:
