@@ -353,9 +353,12 @@ def bounds(
     if not private:
         _show_spread(found, data, as_json)
         return
-    for flag, value in (("--ledger", ledger), ("--dataset", dataset), ("--out", out)):
-        if value is None:
-            raise InputError(f"--private needs {flag}: what is released is charged, and kept.")
+    needed = {"--ledger": ledger, "--dataset": dataset, "--out": out}
+    missing = [flag for flag, value in needed.items() if value is None]
+    if missing:
+        raise InputError(
+            f"--private needs {' and '.join(missing)}: what is released is charged, and kept."
+        )
     assert ledger is not None and dataset is not None and out is not None
     if out.exists():
         raise InputError(f"{out} exists; remove it, or choose another --out.")

@@ -53,7 +53,7 @@ class L2(Divided):
 
     @property
     def l2(self) -> float:
-        """1 / `row_scale`^2."""
+        """1 / row_scale^2."""
         return 1.0 / self.row_scale**2
 
 
@@ -113,5 +113,5 @@ class ElasticNet(Divided):
 
     @property
     def l2(self) -> float:
-        """(1 - `l1_ratio`) / `row_scale`^2."""
+        """(1 - l1_ratio) / row_scale^2."""
         return (1.0 - float(self.l1_ratio)) / self.row_scale**2
