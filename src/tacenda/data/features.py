@@ -126,14 +126,14 @@ def add_intercept(X: Any, value: float = 1.0) -> Any:
 
     Parameters
     ----------
-    X : ndarray or scipy.sparse.csr_array
+    X : ndarray, scipy.sparse.csr_array or LazyRows
         Shape (n, p).
     value : float, default=1.0
         The constant.
 
     Returns
     -------
-    ndarray or scipy.sparse.csr_array
+    ndarray, scipy.sparse.csr_array or LazyRows
         Shape (n, p + 1), of the same format and precision.
 
     Examples
@@ -143,6 +143,8 @@ def add_intercept(X: Any, value: float = 1.0) -> Any:
     >>> tc.data.add_intercept(np.array([[0.3, 0.4]]))
     array([[0.3, 0.4, 1. ]])
     """
+    if isinstance(X, LazyRows):
+        return X.mapped(lambda rows: add_intercept(rows, value), X.shape[1] + 1)
     if is_sparse(X):
         from scipy.sparse import csr_matrix, hstack
 
