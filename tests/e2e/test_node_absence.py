@@ -31,7 +31,7 @@ def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
 @pytest.mark.slow
 def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path) -> None:
     contract = small_contract(
-        3, rounds=120, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 2.0}
+        3, rounds=120, algorithm=ALGORITHM, absence={"policy": "stop", "limit_seconds": 6.0}
     )
     crowd = Crowd(tmp_path, contract, seed=2)
     from node_stage import simulated
@@ -42,7 +42,7 @@ def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path)
         crowd.kill("m2")
         codes = crowd.wait(60, ["m0", "m1"])
         assert set(codes.values()) == {2}, crowd.output("m0")
-        assert "m2 stayed away for more than 2 s" in crowd.output("m0") + crowd.output("m1")
+        assert "m2 stayed away for more than 6 s" in crowd.output("m0") + crowd.output("m1")
         assert "Everything is saved" in crowd.output("m0")
         crowd.start()
         np.testing.assert_allclose(
@@ -93,7 +93,7 @@ def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> N
     """m3's process is stopped for a while: its connections stay open, but it says nothing. The
     others go on; then it is back."""
     contract = small_contract(
-        4, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 1.5}
+        4, rounds=1500, algorithm=ALGORITHM, absence={"policy": "continue", "limit_seconds": 4.0}
     )
     crowd = Crowd(tmp_path, contract)
     try:

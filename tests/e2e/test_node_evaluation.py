@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from chaos_members import command
+from liars_stage import with_false_counts
 from node_stage import Crowd, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
@@ -434,30 +435,6 @@ def test_a_release_in_the_evaluation_is_not_paid_twice(tmp_path: Path) -> None:
     crowd.start("m0")  # and stays so
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
     require_nothing_reserved(crowd, stay, before)
-
-
-def with_false_counts(options: dict[str, Any], output: str, lie: str) -> None:
-    """A member whose counts in the evaluation are what no honest one releases."""
-    from tacenda.privacy.secrets.door import Door
-    from tacenda_node.peer import evaluation_run
-
-    masked, open_release = Door.release_masked, Door.release
-    begin = evaluation_run.EvaluationRun.run
-
-    def false_masked(self: Door, *arguments: Any) -> Any:
-        rows, unit = masked(self, *arguments)
-        random = np.random.default_rng(1).integers(0, 2**64, rows.shape, np.uint64)
-        return (rows + np.uint64(2**40) if lie == "a shift" else random), unit
-
-    def false_open(self: Door, *arguments: Any) -> Any:
-        return open_release(self, *arguments) + 1e5
-
-    def run(self: Any, *arguments: Any) -> Any:
-        Door.release_masked, Door.release = false_masked, false_open  # type: ignore[method-assign]
-        return begin(self, *arguments)
-
-    evaluation_run.EvaluationRun.run = run  # type: ignore[method-assign]
-    command(options, output)
 
 
 @pytest.mark.parametrize(

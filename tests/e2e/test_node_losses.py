@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from losses_stage import changed_views, check_the_rest, contract_of, live_until
+from losses_stage import (
+    changed_views,
+    check_the_rest,
+    contract_of,
+    live_until,
+    live_with_the_map_alone,
+)
 from node_stage import Crowd, live
 from tacenda_node.commands import main
 from tacenda_node.membership.amendments import amendment_path
@@ -227,16 +233,16 @@ def test_who_was_away_in_round_one_is_handed_the_map(tmp_path: Path) -> None:
 
 def live_with_the_last_word_of_a_liar(options: dict[str, Any], output: str) -> None:
     """A member to whom a lying neighbour hands every total once more, after the honest ones: the
-    true bytes, under a place and a view that it has made up."""
+    true bytes, under a view that it has made up."""
     from tacenda_node.protocol import frames
     from tacenda_node.protocol.handed_totals import HandedTotals
 
     honest = HandedTotals.take
 
-    def take(self: HandedTotals, frame: frames.Total) -> bool:
-        honest(self, frame)
-        false = frames.replaced(frame.claim, view=9, round=7, call=0)
-        return honest(self, frames.replaced(frame, claim=false))
+    def take(self: HandedTotals, peer: str, frame: frames.Total) -> bool:
+        honest(self, peer, frame)
+        false = frames.replaced(frame.claim, view=9)
+        return honest(self, peer, frames.replaced(frame, claim=false))
 
     HandedTotals.take = take  # type: ignore[method-assign]
     live(options, output)
@@ -244,7 +250,7 @@ def live_with_the_last_word_of_a_liar(options: dict[str, Any], output: str) -> N
 
 @pytest.mark.slow
 def test_a_total_that_is_handed_over_counts_where_the_members_say(tmp_path: Path) -> None:
-    """m2 comes late and lacks the map; it goes by the place that the root has signed."""
+    """m2 comes late and lacks the map; it goes by the view that the votes name."""
     crowd = Crowd(tmp_path, contract_of(rounds=2000, limit=6.0))
     rest = ["m0", "m1", "m3"]
     try:
@@ -255,24 +261,6 @@ def test_a_total_that_is_handed_over_counts_where_the_members_say(tmp_path: Path
         crowd.until("m2", "membership changed", 90.0)
     finally:
         crowd.stop()
-
-
-def live_with_the_map_alone(options: dict[str, Any], output: str, heirs: list[str]) -> None:
-    """The root, whose machine loses power when its first total is durable, and only some of the
-    others have got it."""
-    from tacenda_node.wire.endpoint import Endpoint
-
-    honest = Endpoint.post
-
-    def post(self: Endpoint, messages: list[Any]) -> None:
-        if any(key == (0, 1, 2) for key, _, _ in messages):
-            honest(self, [message for message in messages if message[1] in heirs])
-            time.sleep(0.5)  # for the network thread
-            os._exit(9)
-        honest(self, messages)
-
-    Endpoint.post = post  # type: ignore[method-assign]
-    live(options, output)
 
 
 @pytest.mark.slow

@@ -12,41 +12,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from node_stage import Crowd, live, signed_by, small_contract
-from tacenda.graph.tree import spanning_tree
-from tacenda_node.peer.run_plan import topology_of
+from liars_stage import inner_member, live_as_false_relay
+from node_stage import Crowd, live, small_contract
 
 TERMS = {"epsilon": 50.0, "delta": 1e-5, "coalition": 1}
 TREE = {"algorithm": {"name": "treegd"}, "privacy": TERMS}
-
-
-def live_as_false_relay(
-    options: dict[str, Any], output: str, child: str, turn: int, shows: str
-) -> None:
-    """A member that hands a child another total of one round, well signed by itself.
-
-    shows: "root", it passes on the root's true signature; "nothing", none.
-    """
-    from tacenda_node.peer import session
-    from tacenda_node.protocol import frames
-    from tacenda_node.wire import endpoint
-
-    class Lying(endpoint.Endpoint):
-        def post(self, messages: list[Any]) -> None:
-            super().post([(key, peer, self._false(key, peer, raw)) for key, peer, raw in messages])
-
-        def _false(self, key: Any, peer: str, raw: bytes) -> bytes:
-            frame = frames.stored(raw, frames.Rows)
-            if peer != child or key[1] != turn or frame.total is None:
-                return raw
-            rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1) + 1
-            other = frames.rows_frame(*key, rows.astype(f"<{frame.dtype}"))
-            mine = signed_by(self.handshake.identity, self.handshake.contract, other)
-            total = frame.total if shows == "root" else None
-            return frames.encode(frames.replaced(other, signature=mine, total=total))
-
-    session.Endpoint = Lying  # type: ignore[misc]
-    live(options, output)
 
 
 def live_with_false_masks(options: dict[str, Any], output: str, turn: int, lie: str) -> None:
@@ -64,14 +34,6 @@ def live_with_false_masks(options: dict[str, Any], output: str, turn: int, lie: 
 
     Door.release_masked = release  # type: ignore[method-assign]
     live(options, output)
-
-
-def inner_member(contract: Any) -> tuple[str, str, str]:
-    """(root, a member between it and others, a child of that member)."""
-    topology = topology_of(contract)
-    tree, names = spanning_tree(topology), contract.names
-    child = next(k for k in range(tree.n) if tree.level[k] == 2)
-    return names[tree.root], names[tree.parent[child]], names[child]
 
 
 @pytest.mark.parametrize("shows", ["root", pytest.param("nothing", marks=pytest.mark.slow)])

@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec.structs import replace
 
+from liars_stage import live_with_a_far_round
 from node_stage import Crowd, live, small_contract
 from tacenda_node.state.database import FILE
 
@@ -73,26 +74,6 @@ def _check_stopped(crowd: Crowd, name: str) -> None:
         key.verify(base64.b64decode(signed["signature"]), signed["text"].encode())
     sets = [json.loads(signed["text"].partition("\n")[2])["absent"] for signed in found["signed"]]
     assert sorted(sets) == [["m1"], ["m2"]]
-
-
-def live_with_a_far_round(options: dict[str, Any], output: str, round: int) -> None:
-    """A member that asks for a vote in round 3, and says each time that it stopped in `round`."""
-    from tacenda_node.membership.agreement import Agreement
-    from tacenda_node.peer.watchdog import Watchdog
-
-    honest, look = Agreement.freeze, Watchdog.__call__
-
-    def freeze(self: Agreement, _: int) -> None:
-        honest(self, round)
-
-    def ask(self: Watchdog, missing: list[str]) -> None:
-        if self._endpoint.handshake.done == 3 and self.agreement.view == 0:
-            self.agreement.propose(frozenset())
-        look(self, missing)
-
-    Agreement.freeze = freeze  # type: ignore[method-assign]
-    Watchdog.__call__ = ask  # type: ignore[method-assign]
-    live(options, output)
 
 
 @pytest.mark.slow

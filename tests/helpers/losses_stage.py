@@ -59,6 +59,24 @@ def live_until(
     live(options, output)
 
 
+def live_with_the_map_alone(options: dict[str, Any], output: str, heirs: list[str]) -> None:
+    """The root, whose machine loses power when its first total is durable, and only some of the
+    others have got it."""
+    from tacenda_node.wire.endpoint import Endpoint
+
+    honest = Endpoint.post
+
+    def post(self: Endpoint, messages: list[Any]) -> None:
+        if any(key == (0, 1, 2) for key, _, _ in messages):
+            honest(self, [message for message in messages if message[1] in heirs])
+            time.sleep(0.5)  # for the network thread
+            os._exit(9)
+        honest(self, messages)
+
+    Endpoint.post = post  # type: ignore[method-assign]
+    live(options, output)
+
+
 def check_the_rest(crowd: Crowd, rest: list[str], rounds: int) -> None:
     """One model, and no more spent than was reserved, to the last event."""
     plan = make_plan(crowd.stage.contract)
@@ -76,7 +94,24 @@ def check_the_rest(crowd: Crowd, rest: list[str], rounds: int) -> None:
     assert np.abs(models[0]).max() < 100
 
 
+def check_spent(crowd: Crowd, names: list[str]) -> None:
+    """Nobody has booked more than was reserved, finished or not."""
+    plan = make_plan(crowd.stage.contract)
+    for name in names:
+        left = [[event.to_dict(), count] for event, count in plan.reservation(name)]
+        for *key, event in crowd.charges(name):
+            place = next(pair for pair in left if pair[0] == event)
+            place[1] -= 1
+            assert place[1] >= 0, (name, key, event)
+
+
 def changed_views(crowd: Crowd, name: str) -> list[int]:
     """The views that a member has entered, by its log."""
     lines = [json.loads(line) for line in crowd.log(name).splitlines()]
     return [line["view"] for line in lines if line["event"] == "membership changed"]
+
+
+def absent_sets(crowd: Crowd, name: str) -> list[str]:
+    """Who was absent in each view that a member has entered, by its log."""
+    lines = [json.loads(line) for line in crowd.log(name).splitlines()]
+    return [line["absent"] for line in lines if line["event"] == "membership changed"]

@@ -422,8 +422,9 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
     from tacenda_node.peer.run_plan import loss_of, make_plan, topology_of
 
     c = stage.contract
-    sets = [encode(Schema.read(stage.schema), stage.data[name]) for name in c.names]
     p = c.problem
+    schema = Schema.read(stage.schema).as_model(p.model)
+    sets = [encode(schema, stage.data[name]) for name in c.names]
     problem = tc.Problem(
         [(s.X, s.y) for s in sets],
         loss=loss_of(c),

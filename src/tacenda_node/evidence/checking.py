@@ -505,7 +505,8 @@ class _Pack:
 
     def _schema(self) -> str:
         contract = contract_files.read(self.folder / CONTRACT)
-        if Schema.read(self.folder / SCHEMA).hash() != contract.schema_hash:
+        schema = Schema.read(self.folder / SCHEMA).as_model(contract.problem.model)
+        if schema.hash() != contract.schema_hash:
             raise StateError(f"{SCHEMA} is not the schema whose hash the members signed.")
         return "the one whose hash the members signed"
 

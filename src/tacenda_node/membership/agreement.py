@@ -56,6 +56,7 @@ which it was.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -73,7 +74,10 @@ from tacenda_node.state.database import NodeState
 
 NOTE = "membership"
 MOST_PROPOSALS = 64
-MOST_RETURNS = 3  # a member that comes and goes may not hold up the others for ever
+# Views for each member that change nobody, and skip a round: who asks for one again and again, or
+# says that somebody is back who is not, cannot make the others skip more
+MOST_IDLE = 3
+SETTLED = 0.25  # of the contract's limit, from a view to one that changes nobody
 
 
 class Phase(Enum):
@@ -125,8 +129,7 @@ class Agreement:
         self._stopped_in: int | None = None  # the round in which this member has stopped
         self.round: Callable[[], int] | None = None  # the round on which this member works
         self._implausible: set[tuple[int, str]] = set()  # votes that were logged
-        self.enacted = 0.0
-        self._returns: dict[str, int] = {}
+        self.enacted = -math.inf
         self._heard: dict[str, int] = {}
         if noted["pending"] is not None:
             self.pending = (int(noted["pending"]["view"]), frozenset(noted["pending"]["absent"]))
@@ -297,16 +300,10 @@ class Agreement:
     def returned(self, present: set[str]) -> None:
         """Absent members who are there again are taken in, a few times at most."""
         with self._mutex:
-            back = {
-                name
-                for name in (present & self.absent) - self.left
-                if self._returns.get(name, 0) < MOST_RETURNS
-            }
+            back = (present & self.absent) - self.left
             # A first round that is made again costs a loss: who returns waits for its map
             waits = self._learns and self.holds()[0] is None
-            if self.pending is None and back and not waits:
-                for name in back:
-                    self._returns[name] = self._returns.get(name, 0) + 1
+            if self.pending is None and back and not waits and self._may_skip():
                 self._adopt(self.view + 1, self.absent - back)
 
     def silent(self) -> frozenset[str]:
@@ -397,10 +394,32 @@ class Agreement:
             raise frames.BadFrame("a proposal that would leave too few members.")
         if not self._affords(view, absent):
             return  # as under `stop`: this member waits
+        if self._too_soon(view, absent) or not (absent - self.absent or self._may_skip()):
+            return  # nobody is lost: this member works on, and whoever does not is missed
         self._heard[peer] = self._heard.get(peer, 0) + 1
         if self._heard[peer] > MOST_PROPOSALS:
             raise frames.BadFrame("more proposals to change the members than any fault explains.")
         self._adopt(view, absent)
+
+    def _may_skip(self) -> bool:
+        """Whether a round may be given up for an agreement that leaves out nobody else, as long as
+        few have changed nobody. How many follows from the votes: a restart forgets nothing, and
+        nobody stops where others work on."""
+        contract, idle = self._plan.contract, self._decisions.here.idle
+        if self.pending is not None:  # which all others may have enacted
+            votes = self._votes.of(*self.pending).values()
+            found = [self._decisions.ground(vote.stand.view) for vote in votes]
+            idle = max([idle, *(ground.idle for ground in found if ground is not None)])
+            idle += self.pending[1] == self.absent
+        return idle < MOST_IDLE * len(contract.members)
+
+    def _too_soon(self, view: int, absent: frozenset[str]) -> bool:
+        """Whether a view changes nobody and follows another one at once: without a pause members
+        would flood each other with votes. Who is behind the voters follows them at once."""
+        settled = self.enacted + SETTLED * self._plan.contract.absence.limit_seconds
+        if self.pending is not None or absent != self.absent or time.monotonic() > settled:
+            return False
+        return all(v.stand.view <= self.view for v in self._votes.of(view, absent).values())
 
     def _affords(self, view: int, absent: frozenset[str]) -> bool:
         """Whether the contract pays for a view: for who is left out and, where nobody is and no

@@ -21,7 +21,8 @@ class Ground(NamedTuple):
     """What the members of a view have agreed on.
 
     map: the digest of the total from which the public map follows, if there is one; else a map
-    counts if it is made in view `since` or later.
+    counts if it is made in view `since` or later. idle: how many views so far have changed nobody,
+    each of which has skipped the round that was given up for it.
     """
 
     view: int = 0
@@ -29,25 +30,32 @@ class Ground(NamedTuple):
     losses: int = 0
     map: bytes | None = None
     since: int = 0
+    idle: int = 0
 
 
 class Decision(NamedTuple):
-    """What all who remain have signed. map, last: the totals that all of them must hold."""
+    """What all who remain have signed.
+
+    map: the total from which the public map follows. lasts: the latest totals that they hold; who
+    lacks one needs it, and not only the very latest: a root could hide a total behind one that it
+    has made up.
+    """
 
     view: int
     absent: frozenset[str]
     next_round: int
     losses: int = 0
     map: frames.Claim | None = None
-    last: frames.Claim | None = None
+    lasts: tuple[frames.Claim, ...] = ()
     lacking: bool = False  # whether somebody lacks one of them
     since: int = 0  # as in `Ground`
+    idle: int = 0
 
     @property
     def ground(self) -> Ground:
         """What later decisions stand on."""
         agreed = None if self.map is None else self.map.digest
-        return Ground(self.view, self.absent, self.losses, agreed, self.since)
+        return Ground(self.view, self.absent, self.losses, agreed, self.since, self.idle)
 
 
 class Decisions:
@@ -122,9 +130,7 @@ class Decisions:
         losses = max(ground.losses for ground in known) + again
         latest = max(vote.round for vote in votes.values())
         paid = losses <= self._plan.contract.absence.reserved_losses
-        last = max(
-            (s.last for s in stands if s.last is not None), key=lambda c: c.key, default=None
-        )
+        lasts = {(*s.last.key, s.last.digest): s.last for s in stands if s.last is not None}
         map = maps[0] if maps else None
         return Decision(
             view,
@@ -132,9 +138,10 @@ class Decisions:
             1 if anew else latest if again and paid else latest + 1,
             losses,
             map,
-            last,
-            any(stand.map != map or stand.last != last for stand in stands),
+            tuple(lasts[place] for place in sorted(lasts)),
+            len(lasts) > 1 or any(s.map != map or (s.last is None and lasts) for s in stands),
             before.since if maps else view,
+            max(ground.idle for ground in known) + (absent == before.absent and not again),
         )
 
     def maps(self, view: int, absent: frozenset[str]) -> list[frames.Claim]:

@@ -2,8 +2,8 @@
 
 A member that has stopped signs, with the Ed25519 key of the contract,
 
-    (run, member, view, sorted absent members, the round in which it stopped, the digests of the
-     totals that it holds, the view in which it stands)
+    (run, member, view, sorted absent members, the round in which it stopped, the places and
+     digests of the totals that it holds, the view in which it stands)
 
 and signs one such statement per view, ever: the vote is durable before it is sent, and after kill
 -9 the same one is sent again. Votes are passed on as they are. A decision needs the votes of all
@@ -52,11 +52,12 @@ class Vote(Struct, frozen=True):
 
 def stand_text(stand: frames.Stand) -> dict[str, Any]:
     """What a vote says of what its member holds."""
-    return {
-        "map": "none" if stand.map is None else stand.map.digest.hex(),
-        "last": "none" if stand.last is None else stand.last.digest.hex(),
-        "stands_in": stand.view,
+    totals = {"map": stand.map, "last": stand.last}
+    held = {
+        name: "none" if total is None else [*total.key, total.digest.hex()]
+        for name, total in totals.items()
     }
+    return {**held, "stands_in": stand.view}
 
 
 def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
@@ -64,7 +65,7 @@ def statement(run: str, view: int, name: str, vote: Vote) -> bytes:
     the first line keeps it apart from the other texts that this key signs."""
     values = {"absent": vote.absent, "view": view, "member": name, "round": vote.round, "run": run}
     values |= stand_text(vote.stand)
-    return b"tacenda membership v3\n" + canonical_json(values).encode()
+    return b"tacenda membership v4\n" + canonical_json(values).encode()
 
 
 class Votes:

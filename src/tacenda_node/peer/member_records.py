@@ -114,7 +114,7 @@ def require_public_rule(schema: Schema) -> None:
 
 def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
     """The schema, if its hash and shape are the contract's."""
-    schema = Schema.read(schema_path)
+    schema = Schema.read(schema_path).as_model(contract.problem.model)
     if schema.hash() != contract.schema_hash:
         raise InputError(
             f"contract field schema_hash: the schema {schema_path} is not the one that the "

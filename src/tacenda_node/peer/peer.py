@@ -205,9 +205,12 @@ class Peer:
         found = []
         if decision.map is not None and not (self._host.has_learned and self._holds(decision.map)):
             found.append(decision.map)
-        last, here = decision.last, (self._exchange.view, self.round + 1)
-        if last is not None and self._plan.spec.one_model and last.key[:2] == here:
-            found.append(last)
+        if self._plan.spec.one_model:
+            lasts = [claim for claim in decision.lasts if claim.view == self._exchange.view]
+            end = self.round + 1
+            while end in {claim.round for claim in lasts}:
+                end += 1
+            found += [claim for claim in lasts if self.round < claim.round < end]
         return [claim for claim in found if self._exchange.total(claim) is None]
 
     def _holds(self, map: frames.Claim) -> bool:
@@ -233,9 +236,11 @@ class Peer:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Finish the round under way from the totals that are held, if they are all there."""
-        if not self._plan.spec.one_model or self.round >= self.total:
-            return
+        """Finish the round under way, and those after it, of which all totals are held."""
+        while self._plan.spec.one_model and self.round < self.total and self._finished_by_totals():
+            pass
+
+    def _finished_by_totals(self) -> bool:
         round, private = self.round + 1, self._plan.contract.rounds
         held = {
             (total.claim.round, total.claim.call): total
@@ -249,12 +254,13 @@ class Peer:
             elif self._plan.spec.algorithm.traits.reaches_consensus:
                 self._host.replay(round, Exits(_Unspent(self._plan.spec.row_type), replayed))
             else:
-                return
+                return False
         except _Lacking:
-            return
+            return False
         self.round = round
         self._exchange.keep(self._exchange.view, round, self.saved())
         self._exchange.flush()
+        return True
 
     def _learn(self, total: frames.Total, absent: frozenset[str]) -> None:
         """The public map, from the total that others had in round 1 of a view without the absent

@@ -98,7 +98,7 @@ class Session:
         if plan.spec.algorithm.traits.learns:
             self.exchange.map_place = min(place for place in from_root if place[0] == 1)
         self._from_root = from_root
-        self._handed = HandedTotals(self._is_roots)
+        self._handed = HandedTotals(self._is_roots, forms)
         self._shown: list[Total] = []  # totals that a member may still lack, after a decision
         self.endpoint.on_membership = self._heard
         self.endpoint.on_total = self._handed.take
@@ -242,6 +242,9 @@ class Session:
         """Wait for the totals that this member lacks, and show the neighbours those that it has.
         False if the members are about to agree on a later view instead."""
         begin, agreement = time.monotonic(), self.agreement
+        # The votes may have shown two totals of one place, which convict their root
+        if self.watchdog.leave_out_caught(voting=True):
+            return False
         while missing := peer.needs(decision):
             for claim in missing:
                 handed = self._handed.find(claim)
@@ -254,7 +257,7 @@ class Session:
             if agreement.pending is not None and agreement.pending[0] > decision.view:
                 return False
             time.sleep(0.05)
-        claims = [claim for claim in (decision.map, decision.last) if claim is not None]
+        claims = [*([] if decision.map is None else [decision.map]), *decision.lasts]
         held = [self.exchange.total(claim) for claim in claims]
         self._shown = [total for total in held if total is not None] if decision.lacking else []
         for total in self._shown:
@@ -287,7 +290,10 @@ class Session:
         topology = topology_of(self.contract, absent)
         root = str(topology.labels[spanning_tree(topology).root])
         placed = claim.key[1:] in self._from_root and claim.member == root
-        return placed and self.witness.holds(claim)
+        if not placed or not self.witness.holds(claim):
+            return False
+        self.witness.hear(root, [claim])  # it may have signed another one for this place
+        return True
 
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour

@@ -216,15 +216,24 @@ class Watchdog:
         self._missing.clear()
 
     def _judge(self) -> None:
-        """A member that its own signatures convict counts as absent at once,
-        whoever's neighbour it is."""
+        if self.leave_out_caught():
+            raise Frozen("A member was caught.")
+
+    def leave_out_caught(self, *, voting: bool = False) -> bool:
+        """A member that its own signatures convict counts as absent at once, whoever's neighbour it
+        is: whether the others are asked to go on without one. voting: also while they agree on
+        somebody else."""
         caught = dict(self.witness.caught)
         if caught and not self.may_leave_out(frozenset(caught)):
             raise MemberCaught(list(caught.values()))
-        news = frozenset(caught) - (self.agreement.absent if self._goes_on else frozenset())
-        if news and self.agreement.phase is Phase.TAKING_PART:
+        news = frozenset(caught) - self.agreement.without(frozenset())
+        if not news or not (voting or self.agreement.phase is Phase.TAKING_PART):
+            return False
+        try:
             self.agreement.propose(self.agreement.without(news))
-            raise Frozen("A member was caught.")
+        except NetworkError as alone:  # too few, or no connected graph, would remain
+            raise MemberCaught(list(caught.values())) from alone
+        return True
 
     def _silent(self, peer: str, now: float) -> bool:
         """A peer that is connected and sends no rows may itself be waiting for somebody: it says so

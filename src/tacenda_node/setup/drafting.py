@@ -139,6 +139,10 @@ def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """The terms with what the schema says: its hash, the width, the row scale, the classes, and a
     number's bounds."""
     schema.require_confirmed()
+    stated = terms.get("problem", {})
+    schema = schema.as_model(
+        stated.get("model", "linear") if isinstance(stated, dict) else "linear"
+    )
     problem = {
         "n_features": len(schema.feature_names),
         "row_scale": schema.row_scale,

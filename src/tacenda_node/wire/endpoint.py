@@ -80,7 +80,7 @@ class Endpoint:
         self._ready = threading.Event()
         self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, frames.Membership], None] = lambda peer, frame: None
-        self.on_total: Callable[[frames.Total], bool] = lambda frame: False
+        self.on_total: Callable[[str, frames.Total], bool] = lambda peer, frame: False
         self.greeting: Callable[[int], Sequence[frames.Frame]] = lambda view: []
         me, contract = handshake.identity.name, handshake.contract
         self.links = {
@@ -92,7 +92,7 @@ class Endpoint:
                 log,
                 lambda p, f: self.on_membership(p, f),
                 lambda e: self.greeting(e),
-                lambda f: self.on_total(f),
+                lambda p, f: self.on_total(p, f),
                 handshake.book,
                 self._share,
             )

@@ -42,7 +42,7 @@ class Link:
     log: Any
     on_membership: Callable[[str, frames.Membership], None]
     greeting: Callable[[int], Sequence[frames.Frame]]
-    on_total: Callable[[frames.Total], bool] = lambda frame: False
+    on_total: Callable[[str, frames.Total], bool] = lambda peer, frame: False
     book: SignatureBook | None = None
     on_signatures: Callable[[str], None] = lambda contract: None
     connected: bool = False
@@ -295,7 +295,7 @@ class Link:
         if isinstance(frame, frames.Proof):
             return self.witness.proof(frame)
         if isinstance(frame, frames.Total):
-            return self.on_total(frame)
+            return self.on_total(self.peer, frame)
         raise frames.BadFrame(
             f"a frame of kind {type(frame).__name__} in the middle of a conversation."
         )

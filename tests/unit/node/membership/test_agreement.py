@@ -3,6 +3,7 @@ to be talked into nonsense."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from agreement_stage import Five, decided
 from tacenda.errors import NetworkError
-from tacenda_node.membership.agreement import MOST_PROPOSALS, Phase
+from tacenda_node.membership.agreement import MOST_IDLE, MOST_PROPOSALS, Phase
 from tacenda_node.membership.decisions import Decision
 from tacenda_node.protocol import frames
 
@@ -222,6 +223,48 @@ def test_endless_proposals_are_cut_off(five: Five, tmp_path: Path) -> None:
         agreement.hear("m1", five.frame(view, [["m4"], ["m3"]][view % 2], {"m1": 1}))
     with pytest.raises(frames.BadFrame, match="more proposals"):
         agreement.hear("m1", five.frame(MOST_PROPOSALS, ["m3"], {"m2": 1}))
+
+
+def test_agreements_that_change_nobody_are_counted_over_restarts(
+    five: Five, tmp_path: Path
+) -> None:
+    """Each skips a round. After three for each member nobody who takes part stops for another, nor
+    for one that says somebody is back; a real loss is still agreed on."""
+    most = MOST_IDLE * 5
+
+    def asked(view: int, absent: list[str], names: str) -> frames.Membership:
+        stand = frames.Stand(view=view - 1)
+        return five.frame(view, absent, {f"m{k}": view for k in names}, stand=stand)
+
+    m0 = five.agreement("m0", tmp_path, [])
+    for view in range(1, most + 1):
+        if view == most // 2:
+            five.close()
+            m0 = five.agreement("m0", tmp_path, [])
+        m0.hear("m4", asked(view, [], "4"))
+        assert m0.pending == (view, frozenset())
+        m0.hear("m4", asked(view, [], "1234"))
+        m0.freeze(view)
+        found = m0.decided()
+        assert found is not None and found.idle == view and found.next_round == view + 1
+        m0.enact(found)
+        m0.hear("m4", asked(view + 1, [], "4"))
+        assert m0.pending is None, "too soon after the last one"
+        m0.enacted = -math.inf
+    five.close()
+    m0 = five.agreement("m0", tmp_path, [])
+    m0.hear("m4", asked(most + 1, [], "4"))
+    assert m0.pending is None
+    m0.hear("m1", asked(most + 1, ["m4"], "1"))
+    assert m0.pending == (most + 1, frozenset({"m4"}))
+    m0.hear("m1", asked(most + 1, ["m4"], "123"))
+    m0.freeze(most + 1)
+    found = m0.decided()
+    assert found is not None and found.losses == 1 and found.idle == most
+    m0.enact(found)
+    m0.enacted = -math.inf
+    m0.returned({"m4"})
+    assert m0.pending is None
 
 
 def test_a_vote_for_a_round_that_its_member_cannot_have_reached(five: Five, tmp_path: Path) -> None:

@@ -73,19 +73,32 @@ def test_one_holds_the_map_and_all_go_by_it(five: Five, tmp_path: Path) -> None:
     agreement.hear("m2", five.frame(1, ["m4"], {"m2": 1}, frames.Stand(known, known)))
     found = agreement.decided()
     assert found is not None
-    assert found.map == found.last == known
+    assert (found.map, found.lasts) == (known, (known,))
     assert found.lacking
     assert found.next_round == 1  # made again, with the map
 
 
-def test_the_latest_total_is_what_all_must_hold(five: Five, tmp_path: Path) -> None:
+def test_the_latest_totals_are_what_all_must_hold(five: Five, tmp_path: Path) -> None:
     moment, before, latest = (total(five, "m0", *place).claim for place in ((1, 2), (6, 3), (7, 3)))
     agreement = stopped(five, tmp_path, {"m4"}, 7, (moment, before))
     ahead = frames.Stand(moment, latest)
     agreement.hear("m1", five.frame(1, ["m4"], {"m1": 8, "m2": 8, "m3": 8}, ahead))
     found = agreement.decided()
     assert found is not None
-    assert (found.last, found.map, found.next_round) == (latest, moment, 8)
+    assert (found.lasts, found.map, found.next_round) == ((before, latest), moment, 8)
+    assert found.lacking
+
+
+def test_a_total_in_a_vote_is_signed_with_its_place(five: Five, tmp_path: Path) -> None:
+    """A root that signs the same bytes for another round cannot put them into another's vote, where
+    they would not be asked for."""
+    true, moved = (total(five, "m0", *place).claim for place in ((7, 3), (8, 3)))
+    assert true.digest == moved.digest
+    agreement = stopped(five, tmp_path, {"m4"}, 7)
+    told = five.frame(1, ["m4"], {"m1": 8}, frames.Stand(None, true))
+    vote = frames.replaced(told.votes["m1"], stand=frames.Stand(None, moved))
+    with pytest.raises(frames.BadFrame, match="a signature that is not m1's"):
+        agreement.hear("m2", frames.replaced(told, votes={"m1": vote}))
 
 
 def test_a_total_that_the_root_has_not_signed_counts_for_nothing(

@@ -4,6 +4,7 @@ and no member can use it to make the others repeat a round that nobody has paid 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -204,6 +205,7 @@ def used_up(four: Five, folder: Path) -> Agreement:
     agreement = four.agreement("m0", folder, [])
     agreement.judge_totals(lambda claim: claim.member == "m0")
     agreement.enact(Decision(1, frozenset(), 1, 2))
+    agreement.enacted = -math.inf  # a while ago
     return agreement
 
 

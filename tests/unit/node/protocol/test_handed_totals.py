@@ -5,24 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacenda.runtime.places import Form
 from tacenda_node.protocol import frames
 from tacenda_node.protocol.handed_totals import MOST_TOTALS, HandedTotals
 from tacenda_node.protocol.signed_rows import digest
 
 
-def total(value: float, root: str = "m0") -> frames.Total:
-    frame = frames.rows_frame(0, 1, 2, np.full((1, 4), value))
-    claim = frames.Claim(root, 0, 1, 2, digest(frame), "")
+def total(value: float, root: str = "m0", width: int = 4, call: int = 2) -> frames.Total:
+    frame = frames.rows_frame(0, 1, call, np.full((1, width), value))
+    claim = frames.Claim(root, 0, 1, call, digest(frame), "")
     return frames.Total(claim, frame.dtype, frame.shape, frame.data)
 
 
 def totals() -> HandedTotals:
-    return HandedTotals(lambda claim: claim.member == "m0")
+    return HandedTotals(lambda claim: claim.member == "m0", {(1, 2): Form(4, np.dtype(float))})
 
 
 def test_a_total_is_new_once_and_found_under_the_votes_claim() -> None:
     handed, one = totals(), total(1.0)
-    assert handed.take(one) and not handed.take(one)
+    assert handed.take("m1", one) and not handed.take("m1", one)
     elsewhere = frames.replaced(one.claim, view=3)
     found = handed.find(elsewhere)
     assert found is not None and (found.claim, found.data) == (elsewhere, one.data)
@@ -31,14 +32,28 @@ def test_a_total_is_new_once_and_found_under_the_votes_claim() -> None:
 
 def test_other_bytes_or_another_signer_are_refused() -> None:
     handed, one = totals(), total(1.0)
-    for false in (frames.replaced(one, data=total(2.0).data), total(1.0, "m1")):
+    other = frames.replaced(one, data=total(2.0).data)
+    for false in (other, total(1.0, "m1"), total(1.0, call=3)):
         with pytest.raises(frames.BadFrame, match="no root has signed"):
-            handed.take(false)
+            handed.take("m1", false)
     assert handed.find(one.claim) is None
 
 
 def test_a_flood_keeps_the_latest_few() -> None:
     handed, many = totals(), [total(float(k)) for k in range(MOST_TOTALS + 2)]
-    assert all(handed.take(one) for one in many)
+    assert all(handed.take("m1", one) for one in many)
     kept = [handed.find(one.claim) is not None for one in many]
     assert kept == [False, False] + [True] * MOST_TOTALS
+    assert handed.take("m2", many[0])
+    for one in many:
+        handed.take("m1", one)
+    assert handed.find(many[0].claim) is not None, "what m2 gave is not pushed out by m1"
+
+
+def test_a_total_that_is_no_row_of_its_place_is_refused() -> None:
+    """Signed by the root, but longer, or not finite: whoever waits for it does not use it."""
+    handed = totals()
+    for false in (total(1.0, width=8), total(np.nan)):
+        with pytest.raises(frames.BadFrame, match="rows"):
+            handed.take("m0", false)
+        assert handed.find(false.claim) is None
