@@ -16,6 +16,7 @@ from tacenda._lazy import lazily
 if TYPE_CHECKING:
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.events import (
+        BatchGaussian,
         Event,
         Gaussian,
         L2Laplace,
@@ -31,6 +32,7 @@ _HOMES = {
     "Event": "privacy.accounting.events",
     "Gaussian": "privacy.accounting.events",
     "L2Laplace": "privacy.accounting.events",
+    "BatchGaussian": "privacy.accounting.events",
     "OneOfGaussian": "privacy.accounting.events",
     "PoissonGaussian": "privacy.accounting.events",
     "Pure": "privacy.accounting.events",
@@ -44,6 +46,7 @@ __all__ = [
     "Event",
     "Gaussian",
     "L2Laplace",
+    "BatchGaussian",
     "OneOfGaussian",
     "PoissonGaussian",
     "Pure",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tacenda_papers.experiments import headline
@@ -24,6 +26,20 @@ def test_one_round_of_dvp_is_doubled_and_a_hundred_compose() -> None:
     assert found.claimed == pytest.approx(0.3)
     # 100 rounds of 2 alpha = 0.6 in 104 dimensions; as arbitrary pure rounds they would be 38.5
     assert found.true == pytest.approx(2.98, abs=0.01) and not found.exact
+
+
+def test_the_closing_round_of_line_15_by_hand() -> None:
+    """In the limit a record moves the unreleased iterate by 2c/(m r), so that the noise of rate
+    (m/c) ah hides 2c/m + eta deg 2c/(m r): 2 ah (1 + eta deg/r), with eta deg/r = 20."""
+    shape = {"size": 2261, "degree": 4, "strength": 0.1, "loss_scale": 146.0, "penalty": 0.5}
+    curvature = math.log(1 + 0.25 * 146 / (2261 * 4.1))
+    limit = 2 * (0.3 - 2 * curvature) * 21 + curvature
+    assert headline.closing_round(0.3, 2000, **shape) == pytest.approx(limit, rel=1e-9)
+    assert limit == pytest.approx(12.3, abs=0.05)
+    assert headline.closing_round(0.3, 100, **shape) == pytest.approx(11.3, abs=0.05)
+    # A first round is one of Algorithm 2: twice ah, as its line 5 has it
+    first = 2 * (0.3 - 2 * curvature) + curvature
+    assert headline.closing_round(0.3, 1, **shape) == pytest.approx(first, rel=1e-12)
 
 
 def test_recycled_admm_is_sound_and_loose() -> None:

@@ -21,8 +21,8 @@ M, N, R = 12, 5, 0.2
 DEGREE = N - 1
 
 
-def run(algorithm: Any, rounds: int, privacy: tc.Privacy) -> Any:
-    problem = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), strength=R)
+def run(algorithm: Any, rounds: int, privacy: tc.Privacy, scale: float = 1.0) -> Any:
+    problem = tc.Problem(shards([M] * N, 3), classes=("no", "yes"), strength=R, loss_scale=scale)
     said = tc.simulate(
         problem, tc.graph.complete(N), algorithm, rounds, privacy, seed=0, record_every=0
     ).privacy
@@ -46,6 +46,14 @@ def test_recycled_noise_is_what_its_bound_leaves() -> None:
     assert sum(count for _, count in events) == rounds
     for event, _ in events:
         assert event.epsilon == pytest.approx(2 / M * a + math.log1p(0.25 / (M * kappa)), rel=1e-9)
+
+
+def test_recycled_noise_outside_its_condition_says_so() -> None:
+    """Algorithm 2 asks for 2 c1 < (m/c)(r + 2 eta deg), c1 = 1/4 here."""
+    edge = M * (R + 2 * 0.3 * DEGREE) / 0.5
+    for scale, outside in ((1.1 * edge, True), (0.9 * edge, False)):
+        said = run(A.RADMM(0.3, 1e3), 2, tc.Privacy.from_paper(a=20.0), scale)
+        assert ("outside its condition" in said.why) is outside
 
 
 def test_recycled_noise_from_its_own_input_claims_the_sum_over_rounds() -> None:

@@ -159,8 +159,10 @@ class IPADMM(Linearised):
     with D = diameter, c2/n = objective_slope, and s_i the std of the noise on a gradient: 2 G c
     z/m_i, z the run's own multiplier (with batches of b records 2 G c z/b). Output: the average of
     all iterates. Differs from the paper: (11)-(12) and (18) with the signs that descend; (23) by
-    the running step count, so that it is monotone; noise from the exact mu = sqrt(T l)/z instead of
-    sqrt(2 T l ln(1.25/delta))/epsilon, which is 30 % less. Guarantee: exactly mu = sqrt(T l)/z.
+    the running step count, so that it is monotone; the output averages the iterates 1..l of each
+    round, where (22) has 0..l-1, that is with its start and without its last; noise from the exact
+    mu = sqrt(T l)/z instead of sqrt(2 T l ln(1.25/delta))/epsilon, which is 30 % less. Guarantee:
+    exactly mu = sqrt(T l)/z.
 
     Parameters
     ----------

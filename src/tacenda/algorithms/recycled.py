@@ -85,7 +85,20 @@ def recycled_noise(
         "The bound is sound for exact minimisers but loose: the curvature term is over-counted, "
         "and rounds compose better than by their sum."
     )
+    if any(_outside_condition(facts, site) for site, _ in sites):
+        why += (
+            " Algorithm 2 asks for 2 c1 < (m/c)(r + 2 eta deg), which does not hold here: the "
+            "claimed bound (30) is outside its condition. Use a larger penalty or strength."
+        )
     return Published(plan, (epsilon, 0.0), why)
+
+
+def _outside_condition(facts: Facts, site: Site) -> bool:
+    """Whether a round breaks the rule by which Algorithm 2 chooses eta."""
+    assert site.objective is not None
+    k = facts.constants
+    room = (facts.sizes / k.loss_scale) * site.objective.convexity
+    return bool(np.any(2 * k.curvature_trace >= room))
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,8 @@ class Chart:
         A shorter title for a tab.
     x_ticks : tuple of float, default=()
         The values that are written on the x axis.
+    x_names : tuple of str, default=()
+        What is written there in the place of the numbers.
 
     Examples
     --------
@@ -112,6 +114,12 @@ class Chart:
     percent: bool = False
     tab: str = ""
     x_ticks: tuple[float, ...] = ()
+    x_names: tuple[str, ...] = ()
+
+    @property
+    def tick_texts(self) -> list[str]:
+        """What is written at each of `x_ticks`."""
+        return list(self.x_names) or [f"{t:.3g}" for t in self.x_ticks]
 
     def figure(self) -> dict[str, Any]:
         """Return {"data", "layout"} for plotly.js; the page fills in the colours."""
@@ -128,7 +136,11 @@ class Chart:
         rows_x = thin(xs, MOST_ROWS)
         named = [s for s in self.series if s.legend]
         columns = [Column(self.x_label, True), *(Column(s.name, True) for s in named)]
-        rows = [[numbers.short(x), *(self._cell(s, float(x)) for s in named)] for x in rows_x]
+        words = dict(zip(self.x_ticks, self.x_names, strict=False))
+        rows = [
+            [words.get(float(x), numbers.short(x)), *(self._cell(s, float(x)) for s in named)]
+            for x in rows_x
+        ]
         caption = f"{self.title}: the numbers"
         if len(rows_x) < len(xs):
             caption += f" ({len(rows_x)} of {len(xs)} points)"

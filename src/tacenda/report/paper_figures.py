@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,17 @@ STYLE: Any = {
     "svg.hashsalt": "tacenda",
     "figure.dpi": 150,
 }
+# What a dark page changes: light ink, no background
+INK = "#d8d8d8"
+DARK: Any = {
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+    ),
+    "grid.color": "#444444",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
 
 
 def figures(
@@ -74,12 +85,94 @@ def figures(
     ...     print(error)
     there is no run folder at 'no-such-folder'; `tacenda fit` and `tacenda compare` write one.
     """
+    wanted, folder = _known(formats), read(run_folder)
+    return _write(lambda new: _all(folder, new), Path(out_dir), wanted, STYLE)
+
+
+def write_charts(
+    charts: Sequence[Chart],
+    out_dir: str | Path,
+    formats: Sequence[str] = ("svg", "pdf"),
+    dark: bool = False,
+) -> list[Path]:
+    """Write charts of your own as `figures` writes those of a run (extra `plots`).
+
+    Parameters
+    ----------
+    charts : sequence of Chart
+        What to draw; a chart's key is the name of its files.
+    out_dir : str or Path
+        Where to write; made if it does not exist.
+    formats : sequence of {"svg", "pdf", "png", "eps"}, default=('svg', 'pdf')
+        Which formats.
+    dark : bool, default=False
+        Light ink without a background, for dark pages; the names of the files end in -dark.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> line = tc.report.Series("DVP", np.array([1.0, 2.0]), np.array([0.5, 0.4]), 0)
+    >>> chart = tc.report.Chart("risk", "Risk", "round", "risk", [line], "Risk falls.")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in tc.report.write_charts([chart], folder, ["svg"], dark=True)]
+    ['risk-dark.svg']
+    """
+    end, style = ("-dark", {**STYLE, **DARK}) if dark else ("", STYLE)
+
+    def drawn(new: Any) -> Iterable[tuple[str, Any]]:
+        return ((chart.key + end, _chart(chart, new)) for chart in charts)
+
+    return _write(drawn, Path(out_dir), _known(formats), style)
+
+
+def _known(formats: Sequence[str]) -> list[str]:
     wanted = [formats] if isinstance(formats, str) else list(formats)
     if not wanted:
         raise InputError(f"formats must name at least one of {', '.join(FORMATS)}, not be empty.")
     for name in wanted:
         checks.one_of("formats", name, FORMATS)
-    folder = read(run_folder)
+    return wanted
+
+
+def _write(
+    drawn: Callable[[Any], Iterable[tuple[str, Any]]],
+    target: Path,
+    formats: Sequence[str],
+    style: Any,
+) -> list[Path]:
+    mpl, Figure = _matplotlib()
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    with mpl.rc_context(style):
+        for key, figure in drawn(Figure):
+            for suffix in formats:
+                path = target / f"{key}.{suffix}"
+                with replacing(path) as part:
+                    figure.savefig(part, bbox_inches="tight", metadata=_undated(suffix))
+                written.append(path)
+    return written
+
+
+def draw_charts(charts: Sequence[Chart], path: str | Path) -> Path:
+    """Draw charts below each other into one file; its ending says in which format (extra `plots`).
+
+    charts: what is drawn. path: the file to write.
+    """
+    path, (mpl, Figure) = Path(path), _matplotlib()
+    checks.one_of("format", path.suffix.removeprefix("."), FORMATS)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.5, 2.6 * len(charts)), layout="constrained")
+        for chart, axes in zip(charts, np.atleast_1d(figure.subplots(len(charts))), strict=True):
+            _on_axes(chart, axes)
+            axes.set_title(chart.title)
+        with replacing(path) as part:
+            figure.savefig(part, metadata=_undated(path.suffix.removeprefix(".")))
+    return path
+
+
+def _matplotlib() -> tuple[Any, Any]:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -87,17 +180,7 @@ def figures(
         raise ImportError(
             "Figures for papers need matplotlib: pip install 'tacenda[plots]'."
         ) from None
-    target = Path(out_dir)
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
-    with mpl.rc_context(STYLE):
-        for key, figure in _all(folder, Figure):
-            for suffix in wanted:
-                path = target / f"{key}.{suffix}"
-                with replacing(path) as part:
-                    figure.savefig(part, bbox_inches="tight", metadata=_undated(suffix))
-                written.append(path)
-    return written
+    return mpl, Figure
 
 
 def _all(folder: Folder, new: Any) -> list[tuple[str, Any]]:
@@ -115,7 +198,11 @@ def _all(folder: Folder, new: Any) -> list[tuple[str, Any]]:
 
 def _chart(chart: Chart, new: Any) -> Any:
     figure = new(figsize=(3.35, 2.3))
-    axes = figure.subplots()
+    _on_axes(chart, figure.subplots())
+    return figure
+
+
+def _on_axes(chart: Chart, axes: Any) -> None:
     for series in chart.series:
         _draw(axes, series, visible if chart.y_log else np.asarray)
     axes.set_xlabel(chart.x_label)
@@ -123,7 +210,7 @@ def _chart(chart: Chart, new: Any) -> Any:
     if chart.x_log:
         axes.set_xscale("log")
     if chart.x_ticks:
-        axes.set_xticks(chart.x_ticks, [f"{t:.3g}" for t in chart.x_ticks])
+        axes.set_xticks(chart.x_ticks, chart.tick_texts)
         axes.minorticks_off()
     if chart.y_log:
         axes.set_yscale("log")
@@ -133,7 +220,6 @@ def _chart(chart: Chart, new: Any) -> Any:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     if sum(s.legend for s in chart.series) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
 
 
 def _draw(axes: Any, series: Series, shown: Any) -> None:
@@ -147,7 +233,7 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
             marker,
             color=colour,
             markersize=6,
-            markerfacecolor="white",
+            markerfacecolor="none",
             label=name,
             zorder=4,
         )

@@ -55,8 +55,9 @@ def list_(as_json: Json = False) -> None:
     if as_json:
         _print_json(rows)
         return
+    widths = {key: max(len(row[key]) for row in rows) + 2 for key in rows[0]}
     for row in rows:
-        print(f"{row['name']:26}{row['paper']:16}{row['figure']:10}{row['question']}")
+        print("".join(f"{text:{widths[key]}}" for key, text in row.items()).rstrip())
 
 
 @experiment_app.command()
@@ -128,9 +129,13 @@ def report(
         Path | None,
         typer.Option(
             "--markdown",
-            help="Also write the table of claims as Markdown, and a page for each experiment into "
-            "a folder of the same name beside it.",
+            help="Also write the table of claims as Markdown, and a page for each experiment with "
+            "its figures and rows into a folder of the same name beside it.",
         ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", help="Also write every figure as SVG and PDF into this folder."),
     ] = None,
     missing: Annotated[
         bool, typer.Option("--run", help="First make every run that is not stored yet.")
@@ -142,7 +147,7 @@ def report(
     --run --jobs 2"""
     from tacenda.engines import Workers
     from tacenda_papers.experiments import headline as headline_table
-    from tacenda_papers.experiments import page, player, summary
+    from tacenda_papers.experiments import page, pictures, player, summary
     from tacenda_papers.experiments.registry import EXPERIMENTS
 
     size = _size(quick, reduced, full, None)
@@ -154,7 +159,11 @@ def report(
     truths = headline_table.headlines()
     print(page.build(known, size, to or out / size.name / "report.html", truths))
     if markdown is not None:
-        for path in summary.write_markdown(markdown, summary.pages(known, size, truths)):
+        written = summary.write_markdown(markdown, summary.pages(known, size, truths))
+        for path in [*written, *pictures.beside(markdown.with_suffix(""), known, size)]:
+            print(path)
+    if figures is not None:
+        for path in pictures.for_papers(figures, known):
             print(path)
 
 

@@ -58,6 +58,9 @@ CHOSEN = (
     "The categorical columns are one-hot, not frequency codes. "
     "(30) is fitted to the levels whose loss is at most 2 ln 2, where there are four of them. "
     "The paper bounds L_acc itself by 0.135; here it is the excess over the noise-free loss. "
+    "PVP as published closes around the released V, where line 15 of Algorithm 3 has the "
+    "unreleased iterate: the program does not let noise inside an objective hide what was not "
+    "released. What line 15 costs is in the table of the papers' own settings. "
     "Quick runs use 8,000 generated records of 15 features."
 )
 CLOSED = "PVP, closing DVP round"
@@ -409,10 +412,12 @@ def _optimum_chart(rows: Rows, name: str) -> Any:
     fit, best = optimum(rows, name)
     part = rows.where(mode=PUBLISHED, method=name)
     grid = np.geomspace(min(part.distinct("level")), 1.0, 60)
+    rounds = part.distinct("round")
+    shown = sorted({rounds[len(rounds) * k // 4 - 1] for k in (1, 2, 3, 4) if len(rounds) >= k})
     series = [
-        drawing.bound("L_acc, fitted", grid, fit(grid)),
-        drawing.bound("U_priv", grid, theory.privacy_utility(grid)),
+        drawing.bound(f"L_acc, iteration {t}", grid, optimum(rows, name, t)[0](grid)) for t in shown
     ]
+    series.append(drawing.bound("U_priv", grid, theory.privacy_utility(grid)))
     if best is not None:
         series.append(
             Series(
@@ -490,11 +495,20 @@ def _has_optimum(rows: Rows, name: str) -> Finding:
 
 
 def _survives(found: list[Finding], rows: Rows) -> str:
-    ahead = [f for f in found if f.mode == SOUND and f.claim.startswith("DVP's own loss is below")]
-    first = (
-        "The preference for DVP survives"
-        if ahead and all(f.holds for f in ahead)
-        else "The preference for DVP over PVP does not survive"
+    ahead = {
+        mode: [
+            f
+            for f in found
+            if f.mode == mode and f.claim.startswith("DVP's own loss is below") and f.sure
+        ]
+        for mode in (PUBLISHED, SOUND)
+    }
+    first = " and ".join(
+        f"{words} at {sum(f.holds for f in some)} of {len(some)} levels that are clear"
+        for words, some in (
+            ("as published", ahead[PUBLISHED]),
+            ("at equal epsilon, where PVP is centred on released values,", ahead[SOUND]),
+        )
     )
     closing = [f for f in found if f.mode == PUBLISHED and "is better than DVP's" in f.claim]
     held = sum(f.holds for f in closing)
@@ -506,11 +520,10 @@ def _survives(found: list[Finding], rows: Rows) -> str:
         else ""
     )
     return (
-        f"{first} at equal epsilon, where PVP is centred on released values. "
+        f"DVP's own loss is below PVP's {first}. "
         "The paper's abstract finds the final model of PVP slightly better, "
         "its conclusion prefers DVP; as published, after PVP's closing round, "
-        f"the abstract's order holds at {held} of {len(closing)} levels, "
-        f"and before that round DVP is far ahead.{alpha} "
+        f"the abstract's order holds at {held} of {len(closing)} levels.{alpha} "
         "The claims are about one round given the past; "
         f"over the whole run {true_epsilons(rows)} (delta 1e-5), "
         "and line 5 of DVP doubles the loss of each round."

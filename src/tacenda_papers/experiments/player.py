@@ -71,10 +71,16 @@ def cores(jobs: int) -> int:
     return jobs or os.cpu_count() or 1
 
 
+def rows_file(out: Path, experiment: Experiment, size: Size) -> Path | None:
+    """Where the rows of an experiment are, as they were made or packed; None if nowhere."""
+    folder = folder_of(out, experiment, size)
+    return next((f for f in (folder / "rows.csv", folder / "rows.csv.gz") if f.is_file()), None)
+
+
 def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:
     """The joined rows of an earlier `play`."""
-    path = folder_of(out, experiment, size) / "rows.csv"
-    if not path.is_file():
+    path = rows_file(out, experiment, size)
+    if path is None:
         raise StateError(
             f"{experiment.name} has no {size.name} results in {out}; "
             f"run `tacenda experiment run {experiment.name}` first."

@@ -171,6 +171,45 @@ def _convergence_findings(rows: Rows) -> list[Finding]:
             )
         )
         made += _computation(rows.where(nodes=nodes), nodes, f"R-ADMM, gamma {best[1]:g}")
+        made += _larger_gamma(losses.where(seed=0), nodes)
+    return made
+
+
+def swing(rows: Rows) -> float:
+    """How far the loss of an even iteration is from the mean of the odd ones around it, on average
+    over the run of one seed."""
+    at = {r["round"]: r["value"] for r in rows}
+    return float(np.mean([abs(at[t] - (at[t - 1] + at[t + 1]) / 2) for t in range(2, max(at), 2)]))
+
+
+def _larger_gamma(losses: Rows, nodes: int) -> list[Finding]:
+    """Section 5 of the paper: a larger gamma swings less between odd and even iterations, and is
+    slower; seen after a tenth of the iterations."""
+    early = max(3, int(max(losses.distinct("round")) / 10) // 2 * 2 + 1)
+    by_gamma = {g: losses.where(method=f"R-ADMM, gamma {g:g}") for g in GAMMAS}
+    swings = {g: swing(own) for g, own in by_gamma.items()}
+    speeds = {g: own.mean(round=early) for g, own in by_gamma.items()}
+    low, high = min(GAMMAS), max(GAMMAS)
+    made = []
+    for claim, found, holds in (
+        ("swings less between odd and even iterations", swings, swings[high] < swings[low]),
+        ("is slower", speeds, speeds[high] > speeds[low]),
+    ):
+        what = (
+            "distance of even iterations from odd ones"
+            if found is swings
+            else f"loss after iteration {early}"
+        )
+        told = ", ".join(f"{value_:.4g} with gamma {g:g}" for g, value_ in found.items())
+        made.append(
+            Finding(
+                PUBLISHED,
+                f"on {nodes} nodes R-ADMM with a larger gamma {claim}",
+                bool(holds),
+                f"{what.capitalize()}: {told}.",
+                short=f"{nodes} nodes, {what}: {told}",
+            )
+        )
     return made
 
 
@@ -373,6 +412,9 @@ def _private_findings(rows: Rows) -> list[Finding]:
                         f"{level} level",
                     )
                 )
+            for one, other, word in (("R-ADMM", DVP, "constant"), (BOTH, "M-ADMM-PP", "growing")):
+                claim = f"with equal penalties ({word}) {one} beats {other} at the {level} level"
+                made.append(below(part, mode, one, other, claim))
             alike = part.where(lambda r: r["method"] != DVP_AS_PRINTED)
             made.append(
                 ranked(
@@ -408,18 +450,20 @@ def _more_at_strong(rows: Rows, mode: str) -> Finding:
 
 def _private_survives(found: list[Finding], rows: Rows) -> str:
     own = [f for f in found if f.claim.startswith("R-ADMM beats DVP and PP")]
-    growing = [f for f in found if f.mode == SOUND and "growing" in f.claim]
     published, sound = (all(f.holds for f in own if f.mode == mode) for mode in (PUBLISHED, SOUND))
+    alike = [f for f in found if f.mode == SOUND and f.claim.startswith("with equal penalties")]
     first = (
         f"R-ADMM {'wins' if published else 'does not win everywhere'} at the paper's accounting"
         + (
             "; it wins at equal epsilon too"
             if sound
-            else "; at equal epsilon (an upper bound) it does not lead clearly"
+            else "; at equal epsilon (an upper bound of one kind for all) it does not lead "
+            "everywhere"
         )
         + (
-            ", and with growing penalties it leads"
-            if not sound and all(f.holds for f in growing)
+            f"; there it is ahead in {sum(f.holds for f in alike)} of {len(alike)} pairs of equal "
+            f"penalties ({sum(f.holds and f.sure for f in alike)} clearly)"
+            if alike
             else ""
         )
     )
@@ -632,6 +676,14 @@ CLAIMS = [
     ),
     Claim(
         PAPER,
+        "section 5",
+        "A larger gamma swings less between odd and even iterations, and converges more slowly.",
+        (("recycled-convergence", "with a larger gamma"),),
+        "The smallest and the largest of three gammas, no noise; figures show all iterations and "
+        "the odd ones alone.",
+    ),
+    Claim(
+        PAPER,
         "our question",
         "The sufficient condition for convergence covers the settings of Figure 1.",
         (("formulas", "Theorem III.1 covers gamma"),),
@@ -642,9 +694,14 @@ CLAIMS = [
         PAPER,
         "conclusion",
         "It improves the tradeoff between privacy and accuracy significantly.",
-        (("recycled-private", "R-ADMM beats DVP and PP"),),
+        (
+            ("recycled-private", "R-ADMM beats DVP and PP"),
+            ("recycled-private", "with equal penalties"),
+        ),
         "How privacy is counted: by the paper's sum of pure losses, or at an equal upper bound on "
-        "epsilon. A tighter bound may change the order.",
+        "epsilon, which is of the same kind for all of these methods; and what is compared: as in "
+        "Figure 2 R-ADMM with a constant penalty against PP with a growing one, or methods of "
+        "equal penalties.",
     ),
     Claim(
         PAPER,

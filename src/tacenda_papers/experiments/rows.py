@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -92,26 +93,46 @@ class Rows:
 
 def write(path: Path, rows: Iterable[Row]) -> None:
     """Write rows as CSV, whole or not at all."""
-    kept = list(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, _as_csv(rows))
+
+
+def _as_csv(rows: Iterable[Row]) -> str:
+    kept = list(rows)
     present = {k for r in kept for k in r}
     columns = [*(k for k in FIRST if k in present), *sorted(present - set(FIRST))]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, restval="")
     writer.writeheader()
     writer.writerows({k: "" if v is None else v for k, v in r.items()} for r in kept)
-    write_text(path, text.getvalue())
+    return text.getvalue()
+
+
+def write_compact(path: Path, rows: Iterable[Row]) -> Path:
+    """Write rows as packed CSV with values of seven digits; equal rows give equal bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = _as_csv({k: _short(v) for k, v in row.items()} for row in rows)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+    return path
 
 
 def read(path: Path) -> Rows:
-    """Read what `write` wrote; numbers come back as numbers, empty cells as None."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return Rows({k: _value(v) for k, v in row.items()} for row in csv.DictReader(file))
+    """Read what `write` or `write_compact` wrote; numbers come back as numbers, empty cells as
+    None."""
+    packed = path.suffix == ".gz"
+    text = gzip.decompress(path.read_bytes()).decode() if packed else path.read_text("utf-8")
+    source = csv.DictReader(io.StringIO(text, newline=""))
+    return Rows({k: _value(v) for k, v in row.items()} for row in source)
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def _value(text: str) -> Any:
-    if text == "":
-        return None
+    known = {"": None, "True": True, "False": False}
+    if text in known:
+        return known[text]
     for kind in (int, float):
         try:
             return kind(text)

@@ -12,7 +12,7 @@ import numpy as np
 from tacenda.errors import StateError
 from tacenda.formats.files import write_text
 from tacenda.report import Column, TextTable
-from tacenda_papers.experiments import claims, formulas, player, tables
+from tacenda_papers.experiments import claims, formulas, pictures, player, tables
 from tacenda_papers.experiments.headline import Headline
 from tacenda_papers.experiments.judging import count, first_sentence
 from tacenda_papers.experiments.papers import PAPERS, Paper
@@ -53,7 +53,7 @@ def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Row
     found = {
         e.name: (e, player.stored(e, size, out))
         for e in EXPERIMENTS.values()
-        if (player.folder_of(out, e, size) / "rows.csv").is_file()
+        if player.rows_file(out, e, size) is not None
     }
     if not found:
         raise StateError(
@@ -119,12 +119,15 @@ def pages(
     lines = [_line(e, rows, found[e.name]) for e, rows in known.values()]
     parts += [
         "## The experiments",
-        "Each has a page with its statements, tables and settings.",
+        "Each has a page with its figures, statements, tables and settings.",
         tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)),
         f"Not run at this size: {', '.join(missing)}." if missing else "All experiments were run.",
         "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in known) + "\n```",
     ]
-    sections = {name: _section(e, rows, found[name]) for name, (e, rows) in known.items()}
+    sections = {
+        name: _section(e, rows, found[name], pictures.in_markdown(e, rows, size))
+        for name, (e, rows) in known.items()
+    }
     return {"": "\n\n".join(parts) + "\n", **sections}
 
 
@@ -161,7 +164,7 @@ def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
     return {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
 
 
-def _section(e: Experiment, rows: Rows, found: list[Finding]) -> str:
+def _section(e: Experiment, rows: Rows, found: list[Finding], figures: str) -> str:
     lines = "\n".join(f"- {f.mode}: {f.sentence}" for f in found)
     if len(found) > MOST_FINDINGS:
         lines = _folded(f"The {len(found)} statements that were checked", lines)
@@ -170,6 +173,7 @@ def _section(e: Experiment, rows: Rows, found: list[Finding]) -> str:
         f"# {e.name} ({source})",
         e.question,
         f"**{e.survives(found, rows)}**",
+        figures,
         lines,
         *(_shown(t) for t in e.tables(rows)),
         f"Settings: {e.settings} {e.chosen} {ran(rows)}",

@@ -187,6 +187,62 @@ class OneOfGaussian(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchGaussian(Event):
+    """Gaussian noise on the sum of exactly `batch` records, drawn uniformly from `population`.
+
+    Huang and Gong (2020), Note 1, draw with replacement. Replace-one only.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        z, at least 0: the noise over what one record of the batch moves the sum by.
+    population : int
+        How many records there are to draw from.
+    batch : int
+        How many are drawn; without replacement at most `population`.
+    replacement : bool, default=False
+        True if a record may be drawn several times. It then moves the sum as often.
+
+    Examples
+    --------
+    >>> from tacenda import accounting
+    >>> curves = [
+    ...     accounting.judge([(accounting.BatchGaussian(1.0, 100, 5, again), 50)])
+    ...     for again in (False, True)
+    ... ]
+    >>> curves[0].epsilon(1e-5) < curves[1].epsilon(1e-5), curves[0].exact
+    (True, False)
+    """
+
+    noise_multiplier: float
+    population: int
+    batch: int
+    replacement: bool = False
+    kind: ClassVar[str] = "batch-gaussian"
+
+    def __post_init__(self) -> None:
+        z = positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True)
+        _set(self, "noise_multiplier", z)
+        _set(self, "population", whole("population", self.population, least=1))
+        _set(self, "batch", whole("batch", self.batch, least=1))
+        if not isinstance(self.replacement, bool):
+            raise InputError(f"replacement must be True or False, not {self.replacement!r}.")
+        if not self.replacement and self.batch > self.population:
+            raise InputError(
+                f"batch must be at most the population of {self.population} records, "
+                f"not {self.batch}; draw with replacement, or fewer."
+            )
+
+    @property
+    def lossless(self) -> bool:
+        return math.isinf(self.noise_multiplier)
+
+    @property
+    def lossy(self) -> bool:
+        return math.isinf(_inverse(self.noise_multiplier))
+
+
+@dataclass(frozen=True, slots=True)
 class Pure(Event):
     """Any epsilon-DP release.
 
@@ -415,6 +471,7 @@ KINDS: dict[str, type[Event]] = {
         Gaussian,
         PoissonGaussian,
         OneOfGaussian,
+        BatchGaussian,
         Pure,
         ObjectiveLaplace,
         ObjectiveGaussian,

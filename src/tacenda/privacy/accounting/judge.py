@@ -45,6 +45,7 @@ from tacenda.privacy.accounting.curves import (
     ZcdpProfile,
 )
 from tacenda.privacy.accounting.events import (
+    BatchGaussian,
     CorrelatedGaussian,
     DiscreteGaussian,
     Event,
@@ -66,7 +67,8 @@ from tacenda.privacy.accounting.renyi import renyi_profile
 
 UNSAMPLED = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, DiscreteGaussian)
 OBJECTIVES = (ObjectiveGaussian, ObjectiveLaplace)
-CONTINUOUS = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, PoissonGaussian, OneOfGaussian)
+FIXED = (OneOfGaussian, BatchGaussian)  # samples of a fixed number of records
+CONTINUOUS = (Gaussian, CorrelatedGaussian, Pure, L2Laplace, PoissonGaussian, *FIXED)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Curve:
         """True if some test attains the curve; False if it is an upper bound.
 
         Generic composition of pure rounds knows nothing of the noise's shape; groups, masked sums,
-        discrete noise, noise inside objectives and samples of one record have bounds only.
+        discrete noise, noise inside objectives and samples of a fixed size have bounds only.
         """
         attained: tuple[type[Event], ...] = (Gaussian, L2Laplace)
         if self.adjacency == "add-remove":
@@ -242,10 +244,10 @@ def judge(events: Events, adjacency: str = "replace-one", accountant: str = "aut
 
 
 def _check_relation(events: Events, adjacency: str) -> None:
-    if adjacency != "replace-one" and any(isinstance(event, OneOfGaussian) for event, _ in events):
+    if adjacency != "replace-one" and any(isinstance(event, FIXED) for event, _ in events):
         raise PrivacyError(
-            "adjacency must be 'replace-one' for an event that draws exactly one of its "
-            "population, because adding a record changes every other record's chance, "
+            "adjacency must be 'replace-one' for an event that draws a fixed number of "
+            "records, because adding a record changes every other record's chance, "
             f"not {adjacency!r}; use Poisson batches (PoissonGaussian) instead."
         )
 
@@ -256,6 +258,12 @@ def _unsampled(event: Event) -> Event:
         return Gaussian(event.noise_multiplier)
     if isinstance(event, OneOfGaussian) and event.population == 1:
         return Gaussian(event.noise_multiplier)
+    if isinstance(event, BatchGaussian) and (event.population == 1 or event.batch == 1):
+        if event.population > 1:  # one draw is one record, with or without replacement
+            return OneOfGaussian(event.noise_multiplier, event.population)
+        return Gaussian(event.noise_multiplier / (event.batch if event.replacement else 1))
+    if isinstance(event, BatchGaussian) and event.batch == event.population:
+        return event if event.replacement else Gaussian(event.noise_multiplier)
     return event
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from tacenda.errors import PrivacyError
 from tacenda.privacy.accounting.curves import GaussianProfile, Profile
 from tacenda.privacy.accounting.events import (
+    BatchGaussian,
     CorrelatedGaussian,
     Event,
     Events,
@@ -30,6 +31,8 @@ from tacenda.privacy.accounting.pure import response_pmf
 from tacenda.privacy.accounting.subsampled import (
     NO_NOISE,
     amplified,
+    batch_loss,
+    draws,
     one_of_loss,
     poisson_gaussian_loss,
     their_multiplier,
@@ -109,6 +112,8 @@ def _loss(event: Event, adjacency: str, step: float) -> Any:
             return poisson_gaussian_loss(event, adjacency, step)
         case OneOfGaussian() if adjacency == "replace-one":
             return one_of_loss(event, step)
+        case BatchGaussian() if adjacency == "replace-one":
+            return batch_loss(event, step)
         case Pure():
             return pld.PrivacyLossDistribution(response_pmf(event.epsilon, step))
         case L2Laplace():
@@ -142,6 +147,11 @@ def _moments(event: Event, adjacency: str) -> tuple[float, float, float]:
             return _sampled_moments(their_multiplier(z, adjacency), rate)
         case OneOfGaussian(noise_multiplier=z, population=q):
             return _sampled_moments(z, 1 / q)
+        case BatchGaussian(noise_multiplier=z):
+            chances, beyond = draws(event)
+            rate = float(sum(chances)) + beyond
+            mean, std, _ = _sampled_moments(z, rate)
+            return mean, std, _sampled_moments(z / len(chances), rate)[2]
         case Pure(epsilon=e):
             return e * math.tanh(e / 2), e, e
         case L2Laplace(epsilon=e, dim=d):

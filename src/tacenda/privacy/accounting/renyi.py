@@ -214,7 +214,8 @@ def _laplace_divergence(
     up, down = np.where(above_one, a, -a), np.where(above_one, -1.0, 1.0)
     radius, chance = _radius(steeper * rho, dim, directions)
     s, mass = _inverse_norms(dim)
-    offset = np.minimum(rho, rho * rho * s)
+    # Without a linear part there is no offset either; 0 times the first cell's infinity is not one
+    offset = np.minimum(rho, rho * rho * s) if rho > 0 else np.zeros_like(s)
 
     def less_one(power: Floats) -> Floats:
         """E exp(power B) - 1."""
