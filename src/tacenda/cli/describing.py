@@ -1,0 +1,331 @@
+"""`tacenda describe`, `survival` and `hazards`: private tables of who is in the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacenda.cli import flags, show
+from tacenda.errors import InputError
+
+Out = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Write the result: .html, .csv, .md, .json, .svg, .pdf or .png. May be repeated.",
+    ),
+]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Budget of the whole result.")
+]
+Schema = Annotated[Path, typer.Option(help="Public description of the columns.")]
+Records = Annotated[
+    str | None, typer.Argument(help="A CSV or Parquet file. With --plan it may be left out.")
+]
+Delta = Annotated[float, typer.Option(help="Delta of that budget.")]
+Nodes = Annotated[
+    int, typer.Option(min=1, help="Over how many members the records are spread; simulated.")
+]
+AddRemove = Annotated[
+    int | None,
+    typer.Option(
+        "--public-size",
+        min=1,
+        help="The number of records is private (add-remove); this public number stands for it.",
+    ),
+]
+Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Seed = Annotated[int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")]
+LedgerFile = Annotated[Path | None, typer.Option(help="Lasting ledger to charge first.")]
+Account = Annotated[str | None, typer.Option(help="Data set in the ledger.")]
+NotPrivate = Annotated[
+    bool, typer.Option("--public", help="These records are public: no noise, no budget.")
+]
+
+
+def describe(
+    data: Records = None,
+    schema: Schema = Path("schema.toml"),
+    by: Annotated[str | None, typer.Option(help="A column with levels that makes groups.")] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
+    ] = None,
+    quantiles: Annotated[str, typer.Option(help="Of numbers; empty for none.")] = "0.25,0.5,0.75",
+    bins: Annotated[int, typer.Option(min=2, help="Of a number, for its quantiles.")] = 20,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    public: NotPrivate = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say how readable each column will be.")
+    ] = False,
+    records: Annotated[
+        int | None, typer.Option(min=1, help="About how many records there are; --plan.")
+    ] = None,
+    noisy: Annotated[
+        str, typer.Option(help="Unreadable columns: 'refuse', 'leave out' or 'keep'.")
+    ] = "refuse",
+    nodes: Nodes = 1,
+    public_size: AddRemove = None,
+    level: Level = 0.95,
+    seed: Seed = None,
+    ledger: LedgerFile = None,
+    dataset: Account = None,
+    out: Out = None,
+    as_json: flags.Json = False,
+) -> None:
+    """A private Table 1: counts and shares of levels and of missing values, means, deviations and
+    quantiles, by group and in all, with standardised differences.
+
+    One budget pays for the whole table: one vector of counts and sums is released, charged before
+    noise is drawn. Every number has an interval. --plan says first, from public numbers alone,
+    which columns the noise would leave unreadable. It is a simulation on this machine: its noise
+    is floating-point and seeded.
+
+    Example: tacenda describe patients.csv --schema patients.toml --by arm -e 1 -o table.html
+    """
+    from tacenda.data.schema import Schema as TableSchema
+    from tacenda.tables.asked import Asked
+    from tacenda.tables.describing import describe as described
+
+    known = TableSchema.read(schema)
+    wanted = numbers("quantiles", quantiles)
+    privacy = budget(epsilon, delta, public, public_size)
+    if plan:
+        if records is None or privacy is None:
+            raise InputError("--plan needs --records, about how many there are, and --epsilon.")
+        _plan(Asked.of(known, by, columns or None, wanted, bins), records, privacy, nodes, as_json)
+        return
+    if data is None:
+        raise InputError("DATA must name the records; only with --plan it may be left out.")
+    found = described(
+        known,
+        data,
+        privacy,
+        by=by,
+        columns=columns or None,
+        quantiles=wanted,
+        bins=bins,
+        nodes=nodes,
+        public_size=public_size,
+        noisy=noisy,
+        level=level,
+        seed=seed,
+        ledger=ledger,
+        dataset=dataset,
+    )
+    written = [str(found.save(path)) for path in out or ()]
+    if as_json:
+        show.as_json({**found.to_plain(), "written": written})
+        return
+    from tacenda.tables.text import bracketed, headings, lines
+
+    rows = [
+        [f"{column}: {what}" if column else what, *(bracketed(t) for t in texts)]
+        for column, what, texts in lines(found)
+    ]
+    heads = headings(found)
+    show.table(["", *heads], rows, title="Who is in the data", right=range(1, len(heads) + 1))
+    print_promise(found)
+    for path in written:
+        print(f"written  {path}")
+
+
+def survival(
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
+    schema: Schema = Path("schema.toml"),
+    by: Annotated[str | None, typer.Option(help="A column with levels that makes groups.")] = None,
+    points: Annotated[
+        str, typer.Option(help="Other time points than the schema's, between commas.")
+    ] = "",
+    on_points: Annotated[
+        bool, typer.Option("--on-points", help="All times lie on the points, as whole weeks do.")
+    ] = False,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    public: NotPrivate = False,
+    noisy: Annotated[str, typer.Option(help="Unreadable curves: 'refuse' or 'keep'.")] = "refuse",
+    nodes: Nodes = 1,
+    public_size: AddRemove = None,
+    level: Level = 0.95,
+    seed: Seed = None,
+    ledger: LedgerFile = None,
+    dataset: Account = None,
+    out: Out = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Private survival: Kaplan-Meier and Nelson-Aalen curves with bands, numbers at risk, medians,
+    restricted means, and a log-rank test, by group.
+
+    The schema's [survival] names the columns of time and event, and the time points. One table of
+    counts is released, charged before noise is drawn; everything follows from it. It is a
+    simulation on this machine: its noise is floating-point and seeded.
+
+    Example: tacenda survival patients.csv --schema patients.toml --by arm -e 1 -o curves.html
+    """
+    from tacenda.data.schema import Schema as TableSchema
+    from tacenda.tables.survival_curves import TIMES
+    from tacenda.tables.surviving import survival as estimated
+
+    found = estimated(
+        TableSchema.read(schema),
+        data,
+        budget(epsilon, delta, public, public_size),
+        by=by,
+        points=numbers("points", points) or None,
+        times=TIMES[int(on_points)],
+        nodes=nodes,
+        public_size=public_size,
+        noisy=noisy,
+        level=level,
+        seed=seed,
+        ledger=ledger,
+        dataset=dataset,
+    )
+    written = [str(found.save(path)) for path in out or ()]
+    if as_json:
+        show.as_json({**found.to_plain(), "written": written})
+        return
+    from tacenda.tables.text import bracketed, share_text
+
+    head, lines = found.lines()
+    rows = [[bracketed(texts) for texts in row] for row in lines]
+    show.table(head, rows, title="Survival", right=range(1, len(head)))
+    print(f"{found.test_text}\n" if found.test_text else "")
+    curves = [found.survival(name) for name in found.names]
+    rows = [
+        [f"{point:g}", *(bracketed(share_text(curve, k)) for curve in curves)]
+        for k, point in enumerate(found.points)
+    ]
+    show.table(["time", *found.names], rows, right=range(len(found.names) + 1))
+    print_promise(found)
+    for path in written:
+        print(f"written  {path}")
+
+
+def hazards(
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
+    schema: Schema = Path("schema.toml"),
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
+    ] = None,
+    points: Annotated[
+        str, typer.Option(help="Other ends of the periods than the schema's, between commas.")
+    ] = "",
+    rounds: Annotated[int, typer.Option(min=4, help="Releases under the budget.")] = 6,
+    noisy: Annotated[str, typer.Option(help="Hidden effects: 'refuse' or 'keep'.")] = "refuse",
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    public: NotPrivate = False,
+    nodes: Nodes = 1,
+    public_size: AddRemove = None,
+    level: Level = 0.95,
+    seed: Seed = None,
+    ledger: LedgerFile = None,
+    dataset: Account = None,
+    out: Out = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Private hazard ratios with intervals and p-values: Cox's model in groups, a baseline for each
+    period of the schema's [survival].
+
+    Newton's method releases a few sums under one budget, charged before noise is drawn. It is a
+    simulation on this machine: its noise is floating-point and seeded.
+
+    Example: tacenda hazards patients.csv --schema patients.toml -c arm -c age -e 2 -o ratios.html
+    """
+    from tacenda.data.schema import Schema as TableSchema
+    from tacenda.tables.hazards import hazard_ratios
+
+    found = hazard_ratios(
+        TableSchema.read(schema),
+        data,
+        budget(epsilon, delta, public, public_size),
+        columns=columns or None,
+        points=numbers("points", points) or None,
+        rounds=rounds,
+        nodes=nodes,
+        public_size=public_size,
+        noisy=noisy,
+        level=level,
+        seed=seed,
+        ledger=ledger,
+        dataset=dataset,
+    )
+    written = [str(found.save(path)) for path in out or ()]
+    if as_json:
+        show.as_json({**found.to_plain(), "written": written})
+        return
+    head = ["effect", "hazard ratio", f"{found.level:.0%} interval", "p"]
+    show.table(head, found.lines(), title="Effects on the hazard", right=(1, 2, 3))
+    print_promise(found)
+    for path in written:
+        print(f"written  {path}")
+
+
+def budget(epsilon: float | None, delta: float, public: bool, public_size: int | None) -> Any:
+    """The budget of one release, or None for public records."""
+    from tacenda.privacy.settings import Privacy
+
+    if public == (epsilon is not None):
+        raise InputError("give either --epsilon, the budget of these records, or --public.")
+    if epsilon is None:
+        return None
+    relation = "replace-one" if public_size is None else "add-remove"
+    return Privacy(epsilon, delta, adjacency=relation)
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Numbers between commas."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(f"--{name} must be numbers between commas, not {text!r}.") from None
+
+
+def print_promise(found: Any) -> None:
+    """What the release promises, and what it is."""
+    p = found.privacy
+    if p is None:
+        print("No noise: these numbers are not private.")
+        return
+    print(
+        f"Privacy of all of it: epsilon {p.epsilon:.4g}, delta {p.delta:g} ({p.adjacency}), "
+        f"for {p.unit}. Intervals of {found.level:.0%}."
+    )
+    print(f"Note: {found.about['simulation']}.")
+    if not found.about["charged"]:
+        print("Note: no ledger was given, so nothing remembers this cost.")
+
+
+def _plan(asked: Any, records: int, privacy: Any, nodes: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from tacenda.tables.forecasting import epsilon_of, forecast
+
+    told = forecast(asked, records, privacy, nodes)
+    if as_json:
+        show.as_json({**asdict(told), "unreadable": told.unreadable})
+        return
+    rows = [
+        [
+            row.column,
+            f"± {row.count:.3g}",
+            f"± {100 * row.share:.2g} %",
+            "" if row.mean is None else f"± {row.mean:.3g}",
+            "" if row.readable else "too noisy to read",
+        ]
+        for row in told.rows
+    ]
+    show.table(
+        ["column", "count", "share or rank", "mean", ""],
+        rows,
+        title=f"Noise (95 %) for a group of {told.group_size:.0f} records; nothing was spent",
+        right=(1, 2, 3),
+    )
+    if told.unreadable:
+        print(
+            f"All would be readable at an epsilon of about {told.factor * epsilon_of(privacy):.2g}."
+        )

@@ -1,0 +1,84 @@
+"""Private tables of who is in the data, each from one released vector of counts and sums.
+
+describe       a table of counts, shares, means, deviations and quantiles, by group ("Table 1")
+hazard_ratios  effects on survival, by Cox's model in groups
+survival       survival curves by group, their medians, means and the log-rank test
+forecast       how readable each column will be, from public numbers, before anything is spent
+
+Everything in a table follows from the released vector alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacenda._lazy import lazily
+
+if TYPE_CHECKING:
+    from tacenda.tables.asked import Asked, AskedColumn
+    from tacenda.tables.cells import TableCell, TableRow
+    from tacenda.tables.describing import describe
+    from tacenda.tables.description import Description
+    from tacenda.tables.effects import Effect, HazardRatios
+    from tacenda.tables.forecasting import Forecast, ForecastRow, NoisyTableWarning, forecast
+    from tacenda.tables.hazards import hazard_ratios
+    from tacenda.tables.life_table import LogRank
+    from tacenda.tables.pages import (
+        hazard_page,
+        survival_page,
+        survival_picture,
+        table_page,
+        table_pictures,
+    )
+    from tacenda.tables.survival_curves import SurvivalCurves
+    from tacenda.tables.surviving import survival
+
+_HOMES = {
+    "Asked": "asked",
+    "AskedColumn": "asked",
+    "Description": "description",
+    "Effect": "effects",
+    "Forecast": "forecasting",
+    "ForecastRow": "forecasting",
+    "HazardRatios": "effects",
+    "LogRank": "life_table",
+    "NoisyTableWarning": "forecasting",
+    "SurvivalCurves": "survival_curves",
+    "TableCell": "cells",
+    "TableRow": "cells",
+    "describe": "describing",
+    "forecast": "forecasting",
+    "hazard_page": "pages",
+    "hazard_ratios": "hazards",
+    "survival": "surviving",
+    "survival_page": "pages",
+    "survival_picture": "pages",
+    "table_page": "pages",
+    "table_pictures": "pages",
+}
+
+__all__ = [
+    "Asked",
+    "AskedColumn",
+    "Description",
+    "Effect",
+    "Forecast",
+    "ForecastRow",
+    "HazardRatios",
+    "LogRank",
+    "NoisyTableWarning",
+    "SurvivalCurves",
+    "TableCell",
+    "TableRow",
+    "describe",
+    "forecast",
+    "hazard_page",
+    "hazard_ratios",
+    "survival",
+    "survival_page",
+    "survival_picture",
+    "table_page",
+    "table_pictures",
+]
+
+__getattr__ = lazily(__name__, _HOMES)

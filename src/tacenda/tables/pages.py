@@ -1,0 +1,355 @@
+"""Private tables as pages and pictures: every number follows from one release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacenda.formats.files import write_text
+from tacenda.report.charts import Chart, Column, Series, TextTable
+from tacenda.tables.text import headings, lines, share_text, shown_groups
+
+if TYPE_CHECKING:
+    from tacenda.tables.description import Description
+    from tacenda.tables.effects import HazardRatios
+    from tacenda.tables.survival_curves import SurvivalCurves
+
+INTERVALS = (
+    "Counts have {level} intervals for these records: they hold the privacy noise alone. Intervals "
+    "of shares, means, deviations, quantiles and differences are for the population, and hold "
+    "noise and sampling. Counts were made whole, not below 0, and to agree with their totals, "
+    "after the release."
+)
+
+
+def table_page(found: Description, out: str | Path) -> Path:
+    """Write a private description as one HTML page (extra `report`).
+
+    Parameters
+    ----------
+    found : Description
+        What `tacenda.describe` gave.
+    out : str or Path
+        The file to write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> table = {"age": [30.0, 50.0] * 400, "ill": ["no", "yes"] * 400}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> found = tc.describe(schema, table, tc.Privacy(1.0), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.table_page(found, os.path.join(folder, "page.html")).name
+    'page.html'
+    """
+    by = "" if found.asked.by is None else f" by {found.asked.by}"
+    notes = [INTERVALS.format(level=f"{found.level:.0%}")]
+    if found.asked.by is not None:
+        notes.append("Differences are of means or shares, over the pooled standard deviation.")
+    return written_page(
+        found, f"Who is in the data{by}", [_table(found)], charts_of(found), notes, out
+    )
+
+
+def table_pictures(found: Description, out: str | Path) -> Path:
+    """Draw every column of a description into one file (extra `plots`).
+
+    Parameters
+    ----------
+    found : Description
+        What `tacenda.describe` gave.
+    out : str or Path
+        The file to write: .svg, .pdf or .png.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> table = {"age": [30.0, 50.0] * 400, "ill": ["no", "yes"] * 400}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+    ...     label={"name": "ill", "classes": ["no", "yes"]},
+    ... )
+    >>> found = tc.describe(schema, table, tc.Privacy(1.0), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.table_pictures(found, os.path.join(folder, "picture.svg")).name
+    'picture.svg'
+    """
+    from tacenda.report.paper_figures import draw_charts
+
+    return draw_charts(charts_of(found), out)
+
+
+def written_page(
+    found: Any,
+    title: str,
+    tables: list[TextTable],
+    charts: list[Chart],
+    notes: list[str],
+    out: str | Path,
+) -> Path:
+    """Write the page of something released once: it has privacy, records and about."""
+    from tacenda.report.html_page import asset, panels_of, render_page
+
+    p, n = found.privacy, found.records
+    headline = "This was computed without noise: the page is not private."
+    if p is not None:
+        headline = (
+            f"Computed from counts and sums that were released once with noise: epsilon "
+            f"{p.epsilon:.4g}, delta {p.delta:g} ({p.adjacency}), for {p.unit}."
+        )
+    if "simulation" in found.about:
+        notes = [*notes, f"It is {found.about['simulation']}."]
+    many = "a private number of" if n is None else f"{n:,}"
+    page = render_page(
+        asset("tables.html.j2"),
+        title=title,
+        subtitle=f"{found.about.get('data', 'table')}, {many} records",
+        verdict="good" if p is not None else "caution",
+        word="Private" if p is not None else "Not private",
+        headline=headline,
+        tables=tables,
+        notes=notes,
+        charts=panels_of(charts),
+    )
+    return write_text(Path(out), page)
+
+
+def _table(found: Description) -> TextTable:
+    columns = [Column("", False), *(Column(h, True) for h in headings(found))]
+    rows = [
+        [f"{column}: {what}" if column else what, *("\n".join(t) for t in texts)]
+        for column, what, texts in lines(found)
+    ]
+    return TextTable("Table 1", columns, rows)
+
+
+def charts_of(found: Description) -> list[Chart]:
+    """Of each column: shares of its levels, or the distribution of its values, by group."""
+    groups, charts = shown_groups(found), []
+    for k, column in enumerate(found.asked.columns):
+        if column.levels:
+            rows = [found.row(column.name, level) for level in column.levels]
+            x = np.arange(float(len(rows)))
+            ends = [[row.cells[g].share for row in rows] for g in groups]
+            step = 0.36 / max(len(groups), 1)
+            series = [
+                _series(
+                    found.groups[g], x + step * (i - (len(groups) - 1) / 2), shares, i, "points"
+                )
+                for i, (g, shares) in enumerate(zip(groups, ends, strict=True))
+            ]
+            names, ticks, label = column.levels, tuple(float(v) for v in x), column.name
+        else:
+            drawn = found.distribution(column.name)
+            if not drawn:
+                continue
+            series = [_series(found.groups[g], *drawn[g], i, "line") for i, g in enumerate(groups)]
+            names, ticks, label = (), (), column.name
+        what = "Share of records" if column.levels else "Share at or below"
+        charts.append(
+            Chart(
+                f"column-{k}",
+                column.name,
+                label,
+                what.lower(),
+                series,
+                f"{what} of {column.name}, by group, with intervals.",
+                f"{what}, with intervals for noise and sampling.",
+                percent=True,
+                tab=column.name,
+                x_ticks=ticks,
+                x_names=names,
+            )
+        )
+    return charts
+
+
+def _series(name: str, x: Any, shares: Any, colour: int, style: str) -> Series:
+    value, low, high = (np.array([float(s[e]) for s in shares]) for e in range(3))
+    if style == "line":  # shares at or below rising values
+        value = np.maximum.accumulate(value)
+    return Series(name, np.asarray(x, float), value, colour, low, high, style=style)
+
+
+def survival_page(found: SurvivalCurves, out: str | Path) -> Path:
+    """Write private survival curves as one HTML page (extra `report`).
+
+    Parameters
+    ----------
+    found : SurvivalCurves
+        What `tacenda.survival` gave.
+    out : str or Path
+        The file to write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> table = {"t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "1", "0", "1"] * 500}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "t", "low": 0, "high": 4}],
+    ...     label={"name": "e", "classes": ["0", "1"]},
+    ...     survival={"time": "t", "event": "e", "points": [1, 2, 3, 4]},
+    ... )
+    >>> found = tc.survival(schema, table, tc.Privacy(1.0), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.survival_page(found, os.path.join(folder, "page.html")).name
+    'page.html'
+    """
+    head, lines = found.lines()
+    columns = [Column(head[0]), *(Column(h, True) for h in head[1:])]
+    summary = TextTable("Summary", columns, [["\n".join(t).rstrip() for t in row] for row in lines])
+    curves = {name: found.survival(name) for name in found.names}
+    rows = [
+        [f"{point:g}", *("\n".join(share_text(curve, k)) for curve in curves.values())]
+        for k, point in enumerate(found.points)
+    ]
+    named = [Column(name, True) for name in found.names]
+    shares = TextTable("Survival at each point", [Column("Time", True), *named], rows)
+    risks = {name: found.at_risk(name) for name in found.names}
+    rows = [
+        [f"{point:g}", *("–" if n[k] is None else f"{n[k]:,}" for n in risks.values())]
+        for k, point in enumerate((0.0, *found.points))
+    ]
+    risk = TextTable("Number at risk after each point", [Column("Time", True), *named], rows)
+    by = found.about.get("by")
+    title = f"Survival by {by}" if by else "Survival"
+    notes = [
+        f"{found.level:.0%} intervals, for the privacy noise and for sampling together; they hold "
+        "at each point by itself. Numbers at risk are noisy, and were made whole and to agree "
+        "after the release.",
+        "Times lie on the points: curves are Kaplan and Meier's."
+        if found.times == "on points"
+        else "Who was last seen between two points counts as half at risk there.",
+    ]
+    notes = [*([found.test_text] if found.test_text else []), *notes]
+    tables = [summary, shares, risk]
+    return written_page(found, title, tables, survival_charts(found), notes, out)
+
+
+def survival_picture(found: SurvivalCurves, out: str | Path) -> Path:
+    """Draw survival curves and cumulative hazards into one file (extra `plots`).
+
+    Parameters
+    ----------
+    found : SurvivalCurves
+        What `tacenda.survival` gave.
+    out : str or Path
+        The file to write: .svg, .pdf or .png.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> table = {"t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "1", "0", "1"] * 500}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "t", "low": 0, "high": 4}],
+    ...     label={"name": "e", "classes": ["0", "1"]},
+    ...     survival={"time": "t", "event": "e", "points": [1, 2, 3, 4]},
+    ... )
+    >>> found = tc.survival(schema, table, tc.Privacy(1.0), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.survival_picture(found, os.path.join(folder, "picture.svg")).name
+    'picture.svg'
+    """
+    from tacenda.report.paper_figures import draw_charts
+
+    return draw_charts(survival_charts(found), out)
+
+
+def survival_charts(found: SurvivalCurves) -> list[Chart]:
+    """Survival and cumulative hazard with their bands, up to where the noise lets them be read."""
+    made = []
+    for key, title, start in (("survival", "Survival", 1.0), ("hazard", "Cumulative hazard", 0.0)):
+        series = []
+        for i, name in enumerate(found.names):
+            curve = found.survival(name) if start else found.cumulative_hazard(name)
+            known = found.tables[name].known
+            x = np.append(0.0, found.points[:known])
+            ends = [np.append(start, np.asarray(e)[:known]) for e in curve]
+            if found.times == "on points":  # steps
+                x, ends = np.repeat(x, 2)[1:], [np.repeat(e, 2)[:-1] for e in ends]
+            series.append(Series(name, x, ends[0], i, ends[1], ends[2]))
+        time = str(found.about.get("time", "time"))
+        made.append(
+            Chart(
+                key,
+                title,
+                time,
+                title.lower(),
+                series,
+                f"{title} by group over time, with bands.",
+                "Bands are intervals for noise and sampling, at each point by itself. Curves end "
+                "where too few are at risk for this noise.",
+                percent=bool(start),
+                tab=title,
+            )
+        )
+    return made
+
+
+def hazard_page(found: HazardRatios, out: str | Path) -> Path:
+    """Write private hazard ratios as one HTML page (extra `report`).
+
+    Parameters
+    ----------
+    found : HazardRatios
+        What `tacenda.hazard_ratios` gave.
+    out : str or Path
+        The file to write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> table = {"x": [0.1, 0.9] * 1000, "t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "0"] * 1000}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "x", "low": 0, "high": 1}],
+    ...     label={"name": "e", "classes": ["0", "1"]},
+    ...     survival={"time": "t", "event": "e", "points": [2, 4]},
+    ... )
+    >>> found = tc.hazard_ratios(schema, table, tc.Privacy(1.0), seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.hazard_page(found, os.path.join(folder, "page.html")).name
+    'page.html'
+    """
+    columns = [Column("Effect"), Column("Hazard ratio", True), Column("p", True)]
+    rows = [[name, f"{value}\n{ends}", p] for name, value, ends, p in found.lines()]
+    known = [e for e in found.effects if e.known]
+    charts = []
+    if known:
+        x = np.arange(float(len(known)))
+        ends = (np.array([getattr(e, end) for e in known]) for end in ("ratio", "low", "high"))
+        ratio, low, high = ends
+        names = tuple(e.name for e in known)
+        charts.append(
+            Chart(
+                "hazard-ratios",
+                "Hazard ratios",
+                "effect",
+                "hazard ratio",
+                [
+                    Series("hazard ratio", x, ratio, 0, low, high, style="points"),
+                    Series("none", x[[0, -1]], np.ones(2), 1, style="level", legend=False),
+                ],
+                "Hazard ratios with intervals.",
+                "On the thin line there is no effect.",
+                y_log=True,
+                x_ticks=tuple(float(v) for v in x),
+                x_names=names,
+            )
+        )
+    notes = [
+        f"{found.level:.0%} intervals, for the privacy noise and for sampling together, where the "
+        "model is right: hazards are proportional at all times. A ratio is for one unit of its "
+        "column, or of a level beside the reference."
+    ]
+    table = TextTable("Effects on the hazard", columns, rows)
+    return written_page(found, "Hazard ratios", [table], charts, notes, out)

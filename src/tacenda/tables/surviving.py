@@ -1,0 +1,182 @@
+"""`survival`: one charged release of a life table, and the curves that follow from it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacenda import checks
+from tacenda._types import Ints
+from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.data.encoding import level_places, missing_cells, readable_numbers
+from tacenda.data.readers import read_table
+from tacenda.data.schema import Schema, Survival
+from tacenda.data.table import Table
+from tacenda.errors import InputError, PrivacyError
+from tacenda.evaluation import private_intervals as intervals
+from tacenda.graph import complete
+from tacenda.privacy.settings import Privacy
+from tacenda.questions.facts import Facts
+from tacenda.questions.tables import rows_of
+from tacenda.tables.asked import EVERYONE, NO_GROUP, levels_of
+from tacenda.tables.describing import declared_size, placed, released_sum
+from tacenda.tables.forecasting import (
+    LEVEL,
+    MOST_SHARE,
+    NoisyTableWarning,
+    epsilon_of,
+    noise_of,
+    planned_noise,
+)
+from tacenda.tables.survival_curves import TIMES, SurvivalCurves, statistic_of
+
+
+def survival(
+    schema: Schema,
+    data: Any,
+    privacy: Privacy | None,
+    *,
+    by: str | None = None,
+    points: Sequence[float] | None = None,
+    times: str = TIMES[0],
+    nodes: int = 1,
+    public_size: int | None = None,
+    noisy: str = "refuse",
+    level: float = 0.95,
+    seed: int | None = None,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
+) -> SurvivalCurves:
+    """Estimate survival of the records of a network privately: a simulation over its nodes.
+
+    Each record is in one cell of a life table: the event in a period, or last seen in it. The
+    network's table is released once, with noise. Kaplan-Meier and Nelson-Aalen curves, numbers at
+    risk, medians, restricted means and the log-rank test follow from it.
+
+    Parameters
+    ----------
+    schema : Schema
+        Its [survival] names the columns of time and event, and the time points.
+    data : str, Path, Table or frame
+        The records, as for `describe`.
+    privacy : Privacy or None
+        Budget of all curves together; None is not private.
+    by : str or None, default=None
+        A column with levels that divides the records into groups.
+    points : sequence of float or None, default=None
+        Other time points than the schema's, from public knowledge. Fewer carry less noise.
+    times : {"between points", "on points"}, default="between points"
+        Whether times lie anywhere, or on the points alone, as where all are whole weeks.
+    nodes : int, default=1
+        Over how many nodes the records are spread, where the schema names no node column.
+    public_size : int or None, default=None
+        Under "add-remove", where the number of records is private: about how many there are.
+    noisy : {"refuse", "keep"}, default="refuse"
+        What happens where noise alone would move survival by more than 10 points, by public
+        numbers: an error, or a warning. Both come before anything is spent.
+    level : float, default=0.95
+        Of the intervals.
+    seed : int or None, default=None
+        Of the simulated noise.
+    ledger : str, Path or None, default=None
+        File of a lasting ledger, charged before noise is drawn.
+    dataset : str or None, default=None
+        Name of the records' account there.
+
+    Raises
+    ------
+    PrivacyError
+        If the curves would be unreadable, or the account has too little budget left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tacenda as tc
+    >>> time = np.random.default_rng(0).exponential(10, 3000).round(2) + 0.01
+    >>> table = {"t": np.minimum(time, 12.0), "e": np.where(time < 12, "1", "0")}
+    >>> schema = tc.data.Schema.build(
+    ...     columns=[{"kind": "numeric", "name": "t", "low": 0, "high": 12}],
+    ...     label={"name": "e", "classes": ["0", "1"]},
+    ...     survival={"time": "t", "event": "e", "points": [2, 4, 6, 8, 10, 12]},
+    ... )
+    >>> found = tc.survival(schema, table, tc.Privacy(1.0), nodes=4, seed=0)
+    >>> median = found.median()
+    >>> bool(median.low < 6.93 < median.high)
+    True
+    """
+    checks.one_of("noisy", noisy, ("refuse", "keep"))
+    asked = survival_of(schema, points)
+    groups = (EVERYONE,) if by is None else (*levels_of(schema, by), NO_GROUP)
+    statistic = statistic_of(len(groups), len(asked.points))
+    table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
+    for name in (asked.time, asked.event, by, schema.person):
+        if name is not None and name not in table.columns:
+            raise InputError(f"{table.source} lacks the column {name!r}, which is asked for.")
+    group = np.zeros(len(table), np.int64)
+    if by is not None:
+        group = level_places(schema, by, groups[:-1], table)
+        group = np.where(group < 0, len(groups) - 1, group)
+    rows = rows_of(statistic, group, [life_cells(asked, schema, table)])
+    problem = placed(rows, schema, table, nodes, declared_size(privacy, public_size))
+    if privacy is not None:
+        facts = Facts.of(problem, privacy.adjacency)
+        asking = StatisticRelease(statistic, noise_of(problem.n_nodes))
+        noise = planned_noise(asking, facts, complete(problem.n_nodes), privacy)
+        size = float(facts.sizes.sum()) / max(len(groups) - 1, 1)
+        _readable(noise / statistic.scales["0"], len(asked.points), size, privacy, noisy)
+    total, noise, records, promise, about = released_sum(
+        statistic, problem, privacy, seed, (ledger, dataset), table.source
+    )
+    about |= {"time": asked.time, "event": asked.event, "by": by}
+    return SurvivalCurves(groups, asked.points, total, noise, records, promise, times, level, about)
+
+
+def survival_of(schema: Schema, points: Sequence[float] | None) -> Survival:
+    """The schema's [survival], maybe at other points."""
+    if schema.survival is None:
+        raise InputError(
+            f"schema {schema.name!r} has no [survival]; name time, event and points there."
+        )
+    if points is None:
+        return schema.survival
+    fields = {**schema.survival.model_dump(), "points": tuple(points)}
+    try:
+        return Survival(**fields)
+    except ValueError:
+        raise InputError(f"points must be rising and above 0, not {tuple(points)}.") from None
+
+
+def life_cells(asked: Survival, schema: Schema, table: Table) -> Ints:
+    """(n,) each record's cell: the period of its event, or how many points it has reached without;
+    -1 where its time or event is missing."""
+    time = readable_numbers(schema, asked.time, table)
+    happened = level_places(schema, asked.event, asked.spellings, table) >= 0
+    gone = missing_cells(schema, asked.event, table)
+    points, count = np.array(asked.points), len(asked.points)
+    period = np.searchsorted(points, time)  # in (points[k - 1], points[k]]
+    reached = count + np.searchsorted(points, time, side="right")
+    late = period == count  # after the last point: not seen by then
+    cells = np.where(happened & ~late, period, np.where(late, 2 * count, reached))
+    return np.where(np.isnan(time) | (time <= 0) | gone, -1, cells)
+
+
+def _readable(std: float, points: int, size: float, privacy: Privacy, noisy: str) -> None:
+    wide = intervals.quantile(LEVEL) * std * math.sqrt(points) / size
+    if wide <= MOST_SHARE:
+        return
+    said = (
+        f"with about {size:.0f} records in a group and {points} time points, noise at epsilon "
+        f"{epsilon_of(privacy):g} alone would move survival by about {100 * wide:.0f} points"
+    )
+    if noisy == "keep":
+        warnings.warn(f"{said}.", NoisyTableWarning, stacklevel=3)
+        return
+    raise PrivacyError(
+        f"{said}. Nothing was spent. Declare fewer points or groups; an epsilon of about "
+        f"{epsilon_of(privacy) * wide / MOST_SHARE:.2g} would do; or set noisy to 'keep'."
+    )
