@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Label,
         NumericColumn,
         Schema,
+        Survival,
         UnconfirmedSchemaWarning,
     )
     from tacenda.data.spread import SqueezedColumnWarning
@@ -54,6 +55,7 @@ _HOMES = {
     "NumericColumn": "schema",
     "PrivateBounds": "quantiles",
     "Schema": "schema",
+    "Survival": "schema",
     "SqueezedColumnWarning": "spread",
     "Table": "table",
     "UnconfirmedSchemaWarning": "schema",
@@ -88,6 +90,7 @@ __all__ = [
     "PrivateBounds",
     "Schema",
     "SqueezedColumnWarning",
+    "Survival",
     "Table",
     "UnconfirmedSchemaWarning",
     "add_intercept",

@@ -19,6 +19,7 @@ import numpy as np
 from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data import dates
 from tacenda.data.as_read import fingerprints
+from tacenda.data.basis import products
 from tacenda.data.coded import Coded, Entries, is_number, words_of
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
@@ -606,9 +607,25 @@ def _filled(schema: Schema, table: Table, keep: Flags) -> _Filled:
             levels = _codes(schema, column, table, table.columns[column.name], keep)
             filled.append(_Entry((offset + levels).astype(np.int32), 1.0))
         offset += len(column.features)
+    for pair in schema.paired:
+        both = (_pair_functions(schema, c, table, keep) for c in (pair.first, pair.second))
+        smooth = products(*both) @ pair.smoother
+        filled += [_Entry(offset + k, own) for k, own in enumerate(smooth.T)]
+        offset += smooth.shape[1]
     if schema.intercept:
         filled.append(_Entry(offset, 1.0))
     return int(keep.sum()), filled
+
+
+def _pair_functions(
+    schema: Schema, column: NumericColumn | CategoricalColumn, table: Table, keep: Flags
+) -> Floats:
+    """(n, k) a column's functions in a pair; all 0 where the number is missing."""
+    if isinstance(column, NumericColumn):
+        numbers, _ = column_numbers(schema, column, table, keep)
+        return np.nan_to_num(column.hats_at(numbers, column.pair_basis))
+    levels = _codes(schema, column, table, table.columns[column.name], keep)
+    return np.eye(len(column.features))[levels]
 
 
 def _assembled(schema: Schema, parts: list[_Filled], sparse: bool, dtype: Any) -> Any:
@@ -669,6 +686,32 @@ def column_numbers(
     """(n,) kept numbers, missing ones as declared or NaN, and (n,) which were missing."""
     numbers, lacks, codes = _coded_numbers(schema, column, table, keep)
     return (numbers, lacks) if codes is None else (numbers[codes], lacks[codes])
+
+
+def level_places(schema: Schema, name: str, levels: tuple[str, ...], table: Table) -> Ints:
+    """(n,) place of each cell among the levels, or -1 where it is missing or none of them."""
+    cells = table.columns[name]
+    found = _positions(Coded.of(cells), levels)
+    found[_is_missing(schema, cells)] = -1
+    return found
+
+
+def missing_cells(schema: Schema, name: str, table: Table) -> Flags:
+    """(n,) which cells of a column are missing."""
+    return _is_missing(schema, table.columns[name])
+
+
+def readable_numbers(
+    schema: Schema, name: str, table: Table, order: dates.Order | None = None
+) -> Floats:
+    """(n,) numbers, NaN where a cell is missing or holds none; order: of dates, read as years."""
+    cells = table.columns[name]
+    if not isinstance(cells, Coded) and cells.dtype.kind == "f":
+        return np.where(_is_missing(schema, cells) | ~np.isfinite(cells), np.nan, cells)
+    column = Coded.of(cells)
+    values, known = _read(column.entries, order)
+    good = known & ~_gaps(schema, column.entries, number=True)
+    return np.where(good, values, np.nan)[column.codes]
 
 
 def _coded_numbers(

@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tacenda._types import Floats
+from tacenda.checks import one_of
+from tacenda.data.basis import (
+    FUNCTIONS,
+    LEAST_FUNCTIONS,
+    MOST_FEATURES,
+    PAIR_FUNCTIONS,
+    Hats,
+    on_knots,
+    pair_smoother,
+)
 from tacenda.data.libsvm import existing
 from tacenda.data.schema_toml import to_toml
 from tacenda.errors import InputError, PrivacyError
@@ -117,6 +128,18 @@ class NumericColumn(_Part):
     missing_indicator : bool, default=False
         One more feature, 1 where the value is missing; such a record is then never dropped, and
         its number is `impute`, or 0 after encoding where none is declared.
+    hats : int or None, default=None
+        So many hat functions (`tacenda.data.basis`) take the number's place, on knots spread evenly
+        over the declared range as `transform` shows it: logarithmically with "log1p", around
+        the period with "cyclic". None leaves it to the model: none in a linear one; 0 keeps the
+        column linear in an additive one, too.
+    breaks : tuple of float or None, default=None
+        The inner knots of the hats, in the column's own unit, instead of evenly spread ones.
+    atoms : tuple of float, default=()
+        Values with a level of their own in an additive model, such as 0 of an amount that most do
+        not have: at one, its indicator takes the hats' place.
+    monotone : {"increasing", "decreasing"} or None, default=None
+        In an additive model the curve is made to rise or to fall after the fit.
     confirmed : bool, default=True
         Whether somebody confirmed that the bounds are public.
     source : str, default=""
@@ -142,6 +165,10 @@ class NumericColumn(_Part):
     impute: float | None = None
     two_valued: bool = False
     missing_indicator: bool = False
+    hats: int | None = Field(default=None, ge=0)
+    breaks: tuple[float, ...] | None = None
+    atoms: tuple[float, ...] = ()
+    monotone: Literal["increasing", "decreasing"] | None = None
     confirmed: bool = True
     source: str = ""
 
@@ -197,6 +224,61 @@ class NumericColumn(_Part):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _shape(self) -> NumericColumn:
+        here = f"column {self.name!r}"
+        least = 3 if self.transform == "cyclic" else 2
+        if self.hats is not None and 0 < self.hats < least:
+            raise ValueError(f"{here}: hats must be 0 or at least {least}, not {self.hats}")
+        if self.breaks is not None:
+            inner = [self.low, *self.breaks, self.high]
+            if not self.breaks or not all(a < b for a, b in pairwise(inner)):
+                raise ValueError(
+                    f"{here}: breaks must rise, each above low and below high, "
+                    f"not {list(self.breaks)}"
+                )
+            if self.transform == "cyclic":
+                raise ValueError(f"{here}: transform = 'cyclic' takes no breaks")
+        _distinct(f"{here}: atoms", [f"{atom:g}" for atom in self.atoms])
+        if not all(self.low <= atom <= self.high for atom in self.atoms):
+            raise ValueError(f"{here}: atoms must be within low and high, not {list(self.atoms)}")
+        if self.monotone is not None and self.transform == "cyclic":
+            raise ValueError(f"{here}: monotone does not go with transform = 'cyclic'")
+        return self
+
+    @property
+    def basis(self) -> Hats | None:
+        """The hat functions of the number as `transform` shows it; None of a linear column."""
+        return self._hats(self.hats) if self.hats else None
+
+    def _hats(self, count: int) -> Hats:
+        if self.transform == "cyclic":
+            assert self.period is not None
+            return Hats.around(self.period, count)
+        if self.breaks is not None:
+            knots = self._shown(np.array([self.low, *self.breaks, self.high]))
+            return on_knots(tuple(knots.tolist()))
+        low, high = self._shown(np.array([self.low, self.high]))
+        return Hats.evenly(float(low), float(high), count)
+
+    @property
+    def pair_basis(self) -> Hats:
+        """The few hat functions of the number in a pair."""
+        return self.model_copy(update={"breaks": None})._hats(PAIR_FUNCTIONS)
+
+    def hats_at(self, numbers: Floats, basis: Hats) -> Floats:
+        """(n, k) hats of raw numbers, clipped to the bounds."""
+        return basis(self._shown(np.clip(numbers, self.low, self.high)))
+
+    def _shown(self, numbers: Floats) -> Floats:
+        """The numbers on the scale on which knots are spread."""
+        return np.log1p(numbers) if self.transform == "log1p" else numbers
+
+    @property
+    def linear(self) -> NumericColumn:
+        """The column as a linear model has it."""
+        return self.model_copy(update={"hats": 0}) if self.hats else self
+
     def _standard(self, value: float) -> float:
         assert self.centre is not None and self.scale is not None
         return (value - self.centre) / self.scale
@@ -210,6 +292,18 @@ class NumericColumn(_Part):
     def rules(self) -> tuple[FeatureRule, ...]:
         """How each feature is computed from the raw value."""
         name, indicator = self.name, _indicator(self) if self.missing_indicator else ()
+        if self.basis is not None:
+            return (
+                *(
+                    FeatureRule(f"{name}[{k}]", name, f"smooth function {k} of {name}", 0.0, 1.0)
+                    for k in range(len(self.basis.knots))
+                ),
+                *(
+                    FeatureRule(f"{name}={atom:g}", name, f"{name} is {atom:g}", 0.0, 1.0)
+                    for atom in self.atoms
+                ),
+                *indicator,
+            )
         if self.transform == "cyclic":
             angle = f"2 pi {name} / {self.period:g}"
             return (
@@ -239,6 +333,13 @@ class NumericColumn(_Part):
 
         numbers: raw numbers, shape (n,). Result: shape (n, k).
         """
+        if self.basis is not None:
+            smooth = self.hats_at(numbers, self.basis) @ self.basis.smoother
+            if not self.atoms:
+                return np.asarray(smooth)
+            at = np.asarray(numbers)[:, None] == np.array(self.atoms)
+            smooth[at.any(axis=1)] = 0.0
+            return np.hstack([smooth, at])
         x = np.clip(numbers, self.low, self.high)
         if self.transform == "cyclic":
             assert self.period is not None
@@ -258,7 +359,7 @@ class NumericColumn(_Part):
     @property
     def largest_square(self) -> float:
         """The largest squared norm of this column's features, the indicator included."""
-        if self.transform == "standardise":
+        if self.transform == "standardise" and self.basis is None:
             largest = max(abs(self._standard(self.low)), abs(self._standard(self.high))) ** 2
         else:
             largest = 1.0
@@ -270,7 +371,7 @@ class NumericColumn(_Part):
         return max(largest, 1.0 + gap)
 
     def decoded(self, features: Floats) -> Floats:
-        """Raw numbers from features before the division by `row_scale`; the inverse of `encoded`.
+        """Raw numbers from features before the division by `row_scale`, of a column without hats.
 
         features: shape (n, k). Result: shape (n,), in [low, high]; for "cyclic" in [0, period).
         """
@@ -374,6 +475,38 @@ def _indicator(column: NumericColumn | CategoricalColumn) -> tuple[FeatureRule]:
     return (FeatureRule(f"missing({name})", name, f"{name} is missing", 0.0, 1.0),)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two columns that are learnt together: products of a few functions of each."""
+
+    first: NumericColumn | CategoricalColumn
+    second: NumericColumn | CategoricalColumn
+
+    @property
+    def name(self) -> str:
+        return f"{self.first.name}*{self.second.name}"
+
+    @property
+    def rules(self) -> tuple[FeatureRule, ...]:
+        name, count = self.name, len(self.smoother)
+        return tuple(
+            FeatureRule(f"{name}[{k}]", name, f"smooth function {k} of {name}", 0.0, 1.0)
+            for k in range(count)
+        )
+
+    @property
+    def smoother(self) -> Floats:
+        """(k, k) the prior of the products."""
+        return pair_smoother(*(_roughness(column) for column in (self.first, self.second)))
+
+
+def _roughness(column: NumericColumn | CategoricalColumn) -> Floats:
+    """D'D of a column's functions in a pair; levels have no order."""
+    if isinstance(column, NumericColumn):
+        return column.pair_basis.roughness
+    return np.zeros((len(column.features),) * 2)
+
+
 class Label(_Part):
     """The column to predict: classes, or a number with public bounds.
 
@@ -463,6 +596,53 @@ class Label(_Part):
         return (self.low + self.high) / 2, (self.high - self.low) / 2
 
 
+class Survival(_Part):
+    """Time until an event, or until a record was last seen without it.
+
+    Parameters
+    ----------
+    time : str
+        Name of the column with the time, above 0.
+    event : str
+        Name of the column that tells whether the event was seen.
+    happened : tuple of str, default=("1",)
+        Its values that mean that it was; all others mean that it was not.
+    points : tuple of float
+        Public time points, rising and above 0, at which survival is told.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.data.Survival(time="week", event="arrest", points=(13, 26, 39, 52)).happened
+    ('1',)
+    """
+
+    time: str = Field(min_length=1)
+    event: str = Field(min_length=1)
+    happened: tuple[str, ...] = Field(default=("1",), min_length=1)
+    points: tuple[float, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _rising(self) -> Survival:
+        ends = (0.0, *self.points)
+        if not all(math.isfinite(b) and a < b for a, b in zip(ends, ends[1:], strict=False)):
+            raise ValueError(f"survival points must be rising and above 0, not {self.points}")
+        return self
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """`happened`, with whole numbers written as 1 and as 1.0, as typed tables have them."""
+        found = list(self.happened)
+        for value in self.happened:
+            try:
+                number = float(value)
+            except ValueError:
+                continue
+            if number.is_integer():
+                found += [str(number), str(int(number))]
+        return tuple(dict.fromkeys(found))
+
+
 Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
 
 
@@ -499,6 +679,11 @@ class Schema(_Part):
         original units, and there are no intervals.
     intercept : bool, default=False
         A constant feature of value 1.
+    survival : Survival or None, default=None
+        Columns of time and event, and the time points at which survival is told.
+    pairs : tuple of (str, str), default=()
+        Pairs of columns which an additive model learns together: the products of a few functions of
+        each, beside the columns' own.
 
     Examples
     --------
@@ -521,6 +706,8 @@ class Schema(_Part):
     missing_values: tuple[str, ...] = DEFAULT_MISSING
     row_norm: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     intercept: bool = False
+    survival: Survival | None = None
+    pairs: tuple[tuple[str, str], ...] = ()
 
     @field_validator("columns")
     @classmethod
@@ -531,6 +718,10 @@ class Schema(_Part):
     @model_validator(mode="after")
     def _whole(self) -> Schema:
         names = [column.name for column in self.columns]
+        for pair in self.pairs:
+            if pair[0] == pair[1] or not set(pair) <= set(names):
+                raise ValueError(f"pairs must name two different columns each, not {list(pair)}")
+        _distinct("pairs", [" and ".join(sorted(pair)) for pair in self.pairs])
         roles = (
             ("label", self.label.name),
             ("node_column", self.node_column),
@@ -602,6 +793,8 @@ class Schema(_Part):
     def rules(self) -> tuple[FeatureRule, ...]:
         """How each feature follows from the raw values, before rows are shortened, if any is."""
         found = [rule for column in self.columns for rule in column.rules]
+        for pair in self.paired:
+            found += pair.rules
         if self.intercept:
             found.append(FeatureRule("intercept", None, "1", 0.0, 1.0))
         s = self.row_scale
@@ -610,7 +803,58 @@ class Schema(_Part):
     @property
     def largest_norm(self) -> float:
         """The largest norm that an encoded row can have, before it is divided."""
-        return math.sqrt(sum(c.largest_square for c in self.columns) + float(self.intercept))
+        blocks = len(self.pairs) + float(self.intercept)  # the others, of norm 1
+        return math.sqrt(sum(c.largest_square for c in self.columns) + blocks)
+
+    @property
+    def paired(self) -> tuple[Pair, ...]:
+        """The pairs, in order, each with its two columns."""
+        named = {column.name: column for column in self.columns}
+        return tuple(Pair(named[first], named[second]) for first, second in self.pairs)
+
+    @property
+    def additive(self) -> bool:
+        """Whether a column is a curve, or a pair a surface: coefficients then have no unit."""
+        hats = any(isinstance(c, NumericColumn) and c.basis is not None for c in self.columns)
+        return hats or bool(self.pairs)
+
+    def as_model(self, model: str = "linear", functions: int | None = None) -> Schema:
+        """Make the schema that of a model.
+
+        For a linear one it is as it is declared. For an additive one hat functions take the place
+        of every number whose declaration leaves it open and that has more than two values, and
+        there is a constant. Nothing is read from records, and an additive schema stays what it is.
+
+        model: "linear" or "additive". functions: hats of such a number; None: 32, or as many as
+        keep all features within 1000.
+
+        Examples
+        --------
+        >>> import tacenda as tc
+        >>> schema = tc.data.Schema.build(
+        ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
+        ...     label={"name": "ill", "classes": ["no", "yes"]},
+        ... )
+        >>> len(schema.as_model("additive").feature_names)
+        33
+        """
+        if one_of("model", model, ("linear", "additive")) == "linear":
+            return self
+        if functions is None:
+            least = self.as_model(model, LEAST_FUNCTIONS)
+            even = [k for k in self._open if self.columns[k].breaks is None]
+            spare = (MOST_FEATURES - len(least.rules)) // max(1, len(even))
+            functions = min(FUNCTIONS, LEAST_FUNCTIONS + max(0, spare))
+        columns = list(self.columns)
+        for k in self._open:
+            columns[k] = columns[k].model_copy(update={"hats": functions})
+        return self.model_copy(update={"columns": tuple(columns), "intercept": True})
+
+    @property
+    def _open(self) -> list[int]:
+        """The positions of the numbers of which an additive model makes curves."""
+        numbers = [(k, c) for k, c in enumerate(self.columns) if isinstance(c, NumericColumn)]
+        return [k for k, c in numbers if c.hats is None and not c.two_valued]
 
     @property
     def row_scale(self) -> float:
@@ -654,8 +898,9 @@ class Schema(_Part):
         Result: 64 hexadecimal digits.
         """
         fields = self.model_dump(mode="json", exclude={"name": True, "notes": True})
-        if self.person is None:
-            del fields["person"]
+        for field in ("person", "survival", "pairs"):
+            if not fields[field]:
+                del fields[field]
         for part in [*fields["columns"], fields["label"]]:
             del part["confirmed"], part["source"]
             part.pop("reference", None)
@@ -677,6 +922,10 @@ _USUAL = {
     "two_valued": False,
     "typical": None,
     "missing_indicator": False,
+    "hats": None,
+    "breaks": None,
+    "atoms": [],
+    "monotone": None,
 }
 
 

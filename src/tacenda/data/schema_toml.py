@@ -20,8 +20,12 @@ def to_toml(schema: Schema) -> str:
     """Top-level fields, then [label], then one [[columns]] table each: one thing to a line."""
     fields = schema.model_dump(mode="json", exclude_none=True)
     columns, label = fields.pop("columns"), fields.pop("label")
+    survival = fields.pop("survival", None)
+    if not schema.pairs:
+        del fields["pairs"]
     parts = [
         toml(fields),
+        *([] if survival is None else ["[survival]\n" + toml(survival)]),
         "[label]\n" + _declared(label),
         *("[[columns]]\n" + _declared(column) for column in columns),
     ]

@@ -137,5 +137,6 @@ def _sentence(column: NumericColumn, values: Floats, label: bool) -> str | None:
 
 def _share(column: NumericColumn, values: Floats) -> float | None:
     """`used_share` of the encoded range."""
+    column = column.linear  # hats have no range of their own
     ends = column.encoded(np.array([column.low, column.high]))[:, 0]
     return used_share((column.encoded(values)[:, 0] - ends[0]) / (ends[1] - ends[0]))

@@ -1,9 +1,14 @@
-"""Private linear models in the manner of scikit-learn.
+"""Private linear and additive models in the manner of scikit-learn.
 
 model = PrivateLogisticRegression(epsilon=1.0, bounds=(0, 1), classes=(0, 1), n_nodes=20).fit(X, y)
 model.coef_, model.privacy_, model.to_sklearn(), model.export("folder")
 """
 
+from tacenda.estimators.additive_models import (
+    PrivateAdditiveClassifier,
+    PrivateAdditivePoissonRegressor,
+    PrivateAdditiveRegressor,
+)
 from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from tacenda.estimators.counts import PrivatePoissonRegressor
@@ -23,6 +28,9 @@ from tacenda.estimators.warnings import BudgetWarning, DeclarationWarning, WeakP
 __all__ = [
     "BudgetWarning",
     "DeclarationWarning",
+    "PrivateAdditiveClassifier",
+    "PrivateAdditivePoissonRegressor",
+    "PrivateAdditiveRegressor",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",

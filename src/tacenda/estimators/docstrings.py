@@ -63,6 +63,29 @@ PARAMETERS = {
         largest norm that they can have.
         "norm": rows are used as they are, and shortened to
         `data_norm`. None does the same with a warning.""",
+    "levels": """dict or None, default=None
+        The declared levels of each category, {column: [level, ...]}; all other columns are numbers.
+        """,
+    "breaks": """dict or None, default=None
+        Inner knots of a curve, {column: [number, ...]}, in the column's own unit; elsewhere knots
+        are spread evenly over the bounds.""",
+    "atoms": """dict or None, default=None
+        Values with a step of their own, {column: [number, ...]}, such as 0 of an amount that most
+        do not have.""",
+    "log": """sequence of str or None, default=None
+        Columns of amounts, whose knots are spread evenly in log(1 + x).""",
+    "cyclic": """dict or None, default=None
+        Columns that begin anew, {column: period}, such as {"hour": 24}: the curve ends where it
+        began.""",
+    "pairs": """sequence of (str, str) or None, default=None
+        Pairs of columns that are learnt together: a surface beside the two curves.""",
+    "monotone": """dict or None, default=None
+        Curves that must rise or fall, {column: "increasing" or "decreasing"}; the fitted curve is
+        replaced by the nearest such one, which costs no privacy.""",
+    "linear": """sequence of str or None, default=None
+        Columns of numbers that stay straight lines.""",
+    "functions": """int or None, default=None
+        Hat functions of a curve. None: 32, or as many as keep all features within 1000.""",
     "target_bounds": """(float, float), default=None
         Declared bounds of the target from public knowledge; targets and predictions are clipped to
         them. A fit without it is refused.""",
@@ -116,6 +139,10 @@ ATTRIBUTES = {
         Weights of the features in their own units: the average of the nodes' models.""",
     "intercept_": """{intercept}
         Constant of the model.""",
+    "schema_": """Schema
+        What was declared, as a schema: how cells become features.""",
+    "shapes_": """list of Shape
+        What each column adds to the score, those that matter most first, with bands of noise.""",
     "coef_table_": """CoefficientTable
         Coefficients by feature name, largest effects first, with the standard error that the
         privacy noise adds, where it is known.""",
@@ -190,14 +217,15 @@ _OF_TARGETS = {"coef": "(n_features,)", "intercept": "float", "node": "n_feature
 
 def documented(kind: Class) -> Class:
     """Fill `{parameters}`, `{attributes}` and `{guarantee}` in the docstring of an estimator."""
-    classifier = "classes" in inspect.signature(kind).parameters
+    given = inspect.signature(kind).parameters
+    classifier = "classes" in given
     stacked = getattr(kind, "_stacked", False)  # several rows of each record, a constant each
     shapes = _OF_ROWS if stacked else (_OF_CLASSES if classifier else _OF_TARGETS)
     left_out = {"path_"} if classifier or stacked else set()
     left_out |= set() if classifier else {"classes_"}
+    left_out |= {"coef_table_"} if "functions" in given else {"schema_", "shapes_"}
     if not getattr(kind, "_leaves_zeros", False):
         left_out.add("selection_strength_")
-    given = inspect.signature(kind).parameters
     times = " times the largest class weight" if classifier else ""
     parts = {
         "parameters": _section("Parameters", {name: PARAMETERS[name] for name in given}),

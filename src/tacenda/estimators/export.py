@@ -12,6 +12,7 @@ Nothing that was computed from private data without noise (the history, training
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import numpy as np
 
 from tacenda import estimators
 from tacenda.errors import StateError
+from tacenda.estimators.additive import AdditiveModel, words
 from tacenda.estimators.scaling import Shortening
+from tacenda.evaluation.shapes import Shape, Spread, shapes_words
 from tacenda.formats.files import write_bytes, write_json, write_text
 from tacenda.privacy.statement import Statement
 from tacenda.report.card import card
@@ -54,11 +57,14 @@ def export(estimator: Any, path: str | Path) -> Path:
 
 def _card(estimator: Any, about: dict[str, Any]) -> str:
     problem = {**about["problem"], "n_features": about["n_features"]}
+    if "shapes" in about:
+        problem["model"] = "additive"
     settings = {**about["settings"], "problem": problem, "graph": about["graph"]}
     shape = estimator.node_coef_.shape
-    return card(
+    text = card(
         about["kind"], settings, estimator.privacy_, shape, about["classes"], about["conditions"]
     )
+    return text + shapes_words(estimator.shapes_) if "shapes" in about else text
 
 
 def facts(estimator: Any) -> dict[str, Any]:
@@ -66,7 +72,10 @@ def facts(estimator: Any) -> dict[str, Any]:
     settings = estimator.result_settings_
     names = getattr(estimator, "feature_names_in_", None)
     classes = getattr(estimator, "classes_", None)
+    additive = isinstance(estimator, AdditiveModel)
+    curves = {"shapes": [shape.to_plain() for shape in estimator.shapes_]} if additive else {}
     return {
+        **curves,
         "format": FORMAT,
         "kind": type(estimator).__name__,
         "parameters": _plain_parameters(estimator),
@@ -148,6 +157,11 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         )
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    if isinstance(model, AdditiveModel):
+        every = [f"x{j}" for j in range(about["n_features"])]
+        model.schema_ = model._schema(about["feature_names"] or every)
+        model._spread = Spread.of(model.schema_, None)
+        model._kept_shapes = [Shape.from_plain(plain) for plain in about["shapes"]]
     model.feature_map_ = Shortening.from_plain(about["feature_map"])
     model.n_features_in_, model.node_labels_ = about["n_features"], tuple(about["node_labels"])
     plain = about["privacy"]
@@ -194,12 +208,38 @@ def _plain_parameters(estimator: Any) -> dict[str, Any]:
     for name in ("bounds", "target_bounds"):
         if values.get(name) is not None:
             given = values[name]
-            kept[name] = (
-                given if isinstance(given, str) else [np.asarray(b, float).tolist() for b in given]
-            )
+            kept[name] = given if isinstance(given, str) else _numbers(given)
+    for name in _CURVES:
+        if values.get(name) is not None:
+            kept[name] = _of_curves(name, values[name])
     if "periods" in values:
         kept["periods"] = [float(end) for end in values["periods"]]
     return kept
+
+
+def _numbers(given: Any) -> Any:
+    """Bounds in any of their forms, with plain numbers."""
+    if isinstance(given, Mapping):
+        return {str(k): np.asarray(v, float).tolist() for k, v in given.items()}
+    return [np.asarray(b, float).tolist() for b in given]
+
+
+# What is declared of an additive model's columns
+_CURVES = (
+    "levels", "breaks", "atoms", "log", "cyclic", "pairs", "monotone", "linear", "functions",
+)  # fmt: skip
+
+
+def _of_curves(name: str, given: Any) -> Any:
+    if name in ("breaks", "atoms"):
+        return _numbers(given)
+    if name == "levels":
+        return {str(k): words(levels) for k, levels in given.items()}
+    if isinstance(given, Mapping):
+        return {str(k): _plain(v) for k, v in given.items()}
+    if name == "pairs":
+        return [[str(first), str(second)] for first, second in given]
+    return _plain(given) if name == "functions" else [str(column) for column in given]
 
 
 def _plain(value: Any) -> Any:

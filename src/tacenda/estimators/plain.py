@@ -33,16 +33,29 @@ def plain_model(estimator: Any) -> Any:
         model._base_loss = model._get_loss()  # the link, which its own fit would set
     if isinstance(model, linear_model.QuantileRegressor):
         model.set_params(quantile=float(estimator.quantile))
-    model.n_features_in_ = estimator.n_features_in_
+    curves = None
+    if hasattr(estimator, "schema_"):
+        from tacenda.estimators.plain_additive import pipeline_of
+
+        curves, weights, constant = pipeline_of(
+            estimator.schema_, estimator.coef_, dict(estimator.levels or {})
+        )
+        several = np.ndim(estimator.coef_) == 2
+        model.coef_ = weights if several else weights[0]
+        model.intercept_ = model.intercept_ + (constant if several else float(constant[0]))
+    model.n_features_in_ = estimator.n_features_in_ if curves is None else model.coef_.shape[-1]
     model.n_iter_ = estimator.n_iter_
-    if hasattr(estimator, "feature_names_in_"):
+    if hasattr(estimator, "feature_names_in_") and curves is None:
         model.feature_names_in_ = estimator.feature_names_in_
     if hasattr(estimator, "classes_"):
         model.classes_ = np.array(estimator.classes_)
+    from sklearn.pipeline import Pipeline
+
+    if curves is not None:
+        return Pipeline([("curves", curves), ("model", model)])
     if not estimator.feature_map_.shortens:
         return model
     # Rows are shortened before they meet the weights, as in training
-    from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer
 
     shorten = FunctionTransformer(estimator.feature_map_, accept_sparse=True)

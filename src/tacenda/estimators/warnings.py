@@ -19,6 +19,7 @@ __all__ = [
     "in_a_search",
     "warn_of_bounds",
     "warn_of_counts",
+    "warn_of_curves",
     "warn_of_noise",
     "warn_of_search",
 ]
@@ -73,6 +74,16 @@ def warn_of_bounds(data_norm: float) -> None:
         "bounds='norm' if this is what you want.",
         DeclarationWarning,
         stacklevel=4,
+    )
+
+
+def warn_of_curves(low: float, high: float) -> None:
+    """Said of every additive fit without declared bounds."""
+    warnings.warn(
+        f"bounds is not declared: all numbers are taken to lie in [{low:g}, {high:g}], and others "
+        "are clipped to it. Declare bounds={column: (low, high)} from public knowledge.",
+        DeclarationWarning,
+        stacklevel=5,
     )
 
 

@@ -405,12 +405,12 @@ def run_coefficients(
     std = None if result.noise_std is None else np.asarray(result.noise_std).reshape(-1, p)
     constant = bool(len(names)) and names[-1] == INTERCEPT
     shown = names[: p - 1] if constant else names
-    if inference is None:
+    if inference is None and not (schema is not None and schema.additive):
         inference = told_intervals(result, None if schema is None else design_of(schema))
-    if schema is None or schema.shortened_by > 1.0:
+    if schema is None or no_units_note(schema) is not None:
         notes = _ratios(result)
         if schema is not None:
-            inference, notes = None, [shortening_note(schema), *notes]
+            inference, notes = None, [str(no_units_note(schema)), *notes]
         return coefficient_table(
             shown,
             w[:, :-1] if constant else w,
@@ -595,6 +595,16 @@ def spans_of(schema: Schema) -> Floats:
 def _ratios(result: RunResult) -> list[str]:
     of_rates = predicts(result.settings["problem"].get("loss")) == "log-rate"
     return [ratio_note(RATE_RATIO)] if of_rates else []
+
+
+def no_units_note(schema: Schema) -> str | None:
+    """Why the weights of a schema's features have no original unit; None where they have."""
+    if schema.additive:
+        return (
+            "The model is additive: its weights are those of smooth functions and have neither an "
+            "original unit nor an interval; `tacenda shapes` shows the curves."
+        )
+    return shortening_note(schema) if schema.shortened_by > 1.0 else None
 
 
 def shortening_note(schema: Schema) -> str:

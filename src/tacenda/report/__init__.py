@@ -7,7 +7,7 @@ or a `RunResult`.
     evaluation_page(found, path)  what `tacenda evaluate` found, as one page (extra `report`)
     private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found (extra `report`)
     model_card(result)           Markdown that states what one model promises
-    Chart, Series, TextTable, Column, render_page    figures and tables for a page of your own
+    Chart, Series, TextTable, Column, render_page, write_charts    figures and tables of your own
 
 Nothing here reads records: only what a run has written down.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacenda.report.charts import Chart, Column, Series, TextTable
     from tacenda.report.evaluation import evaluation_page
     from tacenda.report.html_page import build, render_page
-    from tacenda.report.paper_figures import figures
+    from tacenda.report.paper_figures import figures, write_charts
     from tacenda.report.private_evaluation import private_evaluation_page
 
 _HOMES = {
@@ -37,6 +37,7 @@ _HOMES = {
     "model_card": "card",
     "private_evaluation_page": "private_evaluation",
     "render_page": "html_page",
+    "write_charts": "paper_figures",
 }
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "model_card",
     "private_evaluation_page",
     "render_page",
+    "write_charts",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -142,9 +142,10 @@ def _usual(account: Account) -> list[str]:
 def _model(p: dict[str, Any], shape: Sequence[int], classes: Sequence[Any] | None) -> str:
     weights = " x ".join(str(k) for k in shape[1:])
     named = f", classes {', '.join(map(str, classes))}" if classes else ""
+    form = str(p.get("model", "linear")).capitalize()
     return (
         "## Model\n\n"
-        f"Linear, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
+        f"{form}, {weights} weights for {counted(p['n_features'], 'feature')}{named}; "
         f"one model per node ({shape[0]}) and their average.\n"
         f"Loss {p['loss']}, regulariser {p['regulariser']} of strength "
         f"{numbers.strength(p)}; rows of norm at most {numbers.row_bound(p)}."

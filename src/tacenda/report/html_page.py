@@ -12,7 +12,15 @@ import numpy as np
 from tacenda.errors import StateError
 from tacenda.evaluation.private import PrivateEvaluation
 from tacenda.formats.files import write_text
-from tacenda.report import curves, evaluation, network_drawing, numbers, tables, wording
+from tacenda.report import (
+    curves,
+    evaluation,
+    network_drawing,
+    numbers,
+    shape_panels,
+    tables,
+    wording,
+)
 from tacenda.report.charts import Chart, TextTable
 from tacenda.report.plotly_figures import network_figure
 from tacenda.report.reading import Folder, of_result, read
@@ -172,6 +180,7 @@ def content(folder: Folder) -> dict[str, Any]:
         "references": tables.references(folder),
         "evaluated": evaluated(folder),
         "coefficients": tables.coefficients(folder),
+        "shapes": shape_panels.panels(folder),
         "model": model_plain(folder),
         "network": _network_panel(net),
         "learning": panels_of(curves.learning(folder)),

@@ -34,7 +34,7 @@ def chart_figure(chart: Chart) -> Spec:
     if chart.y_log:
         y["dtick"] = 1
     if chart.x_ticks:
-        words = [f"{t:.3g}" for t in chart.x_ticks]
+        words = chart.tick_texts
         x |= {"tickmode": "array", "tickvals": chart.x_ticks, "ticktext": words, "tickangle": 0}
     named = sum(s.legend for s in chart.series)
     return {

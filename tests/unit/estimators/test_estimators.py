@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
+import quickly
 import tacenda as tc
 from tacenda.errors import BudgetError, InputError
 from tacenda.estimators import BudgetWarning, DeclarationWarning
@@ -54,7 +55,13 @@ def records(n: int = 3000, classes: int = 2, seed: int = 0) -> tuple[Any, Any, A
     return X, y, 30 + u @ [12.0, -8.0, 4.0, 0.0] + rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS + REGRESSORS)
+@pytest.mark.parametrize(
+    "kind",
+    quickly.cases(
+        CLASSIFIERS + REGRESSORS,
+        lambda kind: kind in (tc.PrivateLogisticRegression, tc.PrivateRidge),
+    ),
+)
 @pytest.mark.filterwarnings("ignore::tacenda.estimators.DeclarationWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator(kind: Any) -> None:

@@ -22,6 +22,14 @@
       if (t.marker) t.marker.color = c;
       if (t.error_y) t.error_y.color = c;
     }
+    if (t.meta.role === "bar") {
+      t.marker.color = clear(c, 0.55);
+      if (t.error_y) t.error_y.color = css("--ink");
+    }
+    if (t.meta.role === "map") {
+      t.colorbar.tickfont = { color: css("--quiet"), size: 12 };
+      t.colorbar.title.font = { color: css("--quiet"), size: 13 };
+    }
     if (t.meta.role === "level") t.line.color = css("--quiet");
     if (t.meta.role === "band") t.fillcolor = clear(c, 0.16);
     if (t.meta.role === "mark") Object.assign(t.marker, { color: css("--sheet"), line: { width: 2.5, color: c } });
@@ -48,7 +56,7 @@
     });
     return {
       ...structuredClone(layout),
-      xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis), ...(layout.xaxis2 ? { xaxis2: axis(layout.xaxis2) } : {}),
       width: box.clientWidth, height: box.clientHeight,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: css("--ink") },
