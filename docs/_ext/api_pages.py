@@ -31,6 +31,7 @@ MODULES = [
     "tacenda.accounting",
     "tacenda.evaluation",
     "tacenda.selection",
+    "tacenda.tables",
     "tacenda.auditing",
     "tacenda.report",
     "tacenda.engines",

@@ -16,6 +16,9 @@ _HOMES = {
     "MPI": "runtime.mpi",
     "Method": "terms.method",
     "Privacy": "privacy.settings",
+    "PrivateAdditiveClassifier": "estimators",
+    "PrivateAdditivePoissonRegressor": "estimators",
+    "PrivateAdditiveRegressor": "estimators",
     "PrivateDiscreteHazard": "estimators",
     "PrivateElasticNet": "estimators",
     "PrivateHuberRegressor": "estimators",
@@ -33,12 +36,15 @@ _HOMES = {
     "audit": "auditing.attack",
     "audit_one_run": "auditing.one_run",
     "compare": "runs.application",
+    "describe": "tables.describing",
     "evaluate_privately": "evaluation.private_run",
     "fit": "runs.application",
+    "hazard_ratios": "tables.hazards",
     "load": "runtime.result",
     "plan": "planning.planner",
     "records_needed": "planning.needed",
     "simulate": "runtime.simulate",
+    "survival": "tables.surviving",
 }
 _MODULES = {
     "accounting": "accounting",
@@ -56,12 +62,16 @@ _MODULES = {
     "report": "report",
     "schedules": "schedules",
     "selection": "selection",
+    "tables": "tables",
 }
 
 __all__ = [
     "MPI",
     "Method",
     "Privacy",
+    "PrivateAdditiveClassifier",
+    "PrivateAdditivePoissonRegressor",
+    "PrivateAdditiveRegressor",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
@@ -83,6 +93,7 @@ __all__ = [
     "checks",
     "compare",
     "data",
+    "describe",
     "engines",
     "errors",
     "estimators",
@@ -90,6 +101,7 @@ __all__ = [
     "evaluation",
     "fit",
     "graph",
+    "hazard_ratios",
     "inference",
     "load",
     "losses",
@@ -100,6 +112,8 @@ __all__ = [
     "schedules",
     "selection",
     "simulate",
+    "survival",
+    "tables",
 ]
 
 if TYPE_CHECKING:
@@ -119,11 +133,15 @@ if TYPE_CHECKING:
         report,
         schedules,
         selection,
+        tables,
     )
     from tacenda.algorithms.whitening import Whitening
     from tacenda.auditing.attack import audit
     from tacenda.auditing.one_run import audit_one_run
     from tacenda.estimators import (
+        PrivateAdditiveClassifier,
+        PrivateAdditivePoissonRegressor,
+        PrivateAdditiveRegressor,
         PrivateDiscreteHazard,
         PrivateElasticNet,
         PrivateHuberRegressor,
@@ -145,6 +163,9 @@ if TYPE_CHECKING:
     from tacenda.runtime.mpi import MPI
     from tacenda.runtime.result import RunResult, load
     from tacenda.runtime.simulate import simulate
+    from tacenda.tables.describing import describe
+    from tacenda.tables.hazards import hazard_ratios
+    from tacenda.tables.surviving import survival
     from tacenda.terms.method import Method
 
 __getattr__ = lazily(__name__, _HOMES, _MODULES)

@@ -22,6 +22,7 @@ def commands() -> list[str]:
     return [line for line in lines if line != "tacenda demo"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_command_of_the_guide(
     tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

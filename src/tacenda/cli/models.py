@@ -113,6 +113,10 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     schema = Schema.read(home.schema_path) if home.schema_path.is_file() else None
     weights = _one_of(np.asarray(result.models, float), node)
     weights = weights.reshape(-1, int(about["n_features"]))
+    if schema is not None and schema.additive:
+        from tacenda.evaluation.shapes import Spread, monotone
+
+        weights = monotone(schema, weights, Spread.of(schema, result))
     classes = None if dataset["classes"] is None else tuple(map(str, dataset["classes"]))
     names = dataset.get("feature_names") or [f"x{k}" for k in range(weights.shape[1])]
     return Model(
@@ -153,18 +157,21 @@ def _exported(folder: Path, node: int | None) -> Model:
             "tacenda.estimators.load_model(folder).predict(X) in Python."
         )
     about = model.result_settings_["problem"]
+    schema, scale = getattr(model, "schema_", None), 1.0
+    if schema is not None:  # an additive one, whose weights are of features before the division
+        names, scale = None, schema.row_scale
     return Model(
         f"{kind} in {folder}",
-        np.atleast_2d(np.asarray(coef, float)),
+        np.atleast_2d(np.asarray(coef, float)) * scale,
         np.atleast_1d(np.asarray(intercept, float)),
         None if classes is None else tuple(str(c) for c in classes),
         hasattr(model, "predict_proba"),
         None if names is None else tuple(str(n) for n in names),
-        None,
+        schema,
         (
             Units() if bounds is None else Units(0.0, 1.0, float(bounds[0]), float(bounds[1]))
         ).of_loss(about["loss"]),
-        coefficients=model.coef_table_,
+        coefficients=getattr(model, "coef_table_", None),
         loss=about["loss"],
         level=about.get("loss_options", {}).get("level"),
         feature_map=model.feature_map_,
@@ -381,7 +388,8 @@ def _named(model: Model, data: str) -> tuple[Any, str]:
         )
     else:
         update = {"name": data, "file": None, "table_schema": None}
-    return load(own.model_copy(update=update))[0], data
+    model_kind = model.config.problem.model
+    return load(own.model_copy(update=update), model=model_kind)[0], data
 
 
 def _labelled_table(model: Model, data: str, label: str | None) -> tuple[Any, Array, Array | None]:

@@ -191,7 +191,8 @@ def _of_schema(given: flags.Given) -> RunConfig:
     """A bare shape with the width, classes and row scale of a schema."""
     from tacenda.data.schema import Schema
 
-    schema = Schema.read(given["schema"])
+    bare = _bare({**given, "features": 1, "schema": None})
+    schema = Schema.read(given["schema"]).as_model(bare.problem.model)
     shape = {"features": len(schema.feature_names), "classes": len(schema.label.classes or ())}
     found = _bare({**given, **shape, "schema": None})
     if found.problem.row_scale is not None:

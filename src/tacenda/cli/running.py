@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacenda.runs.application import Fitted
     from tacenda.runs.sections import RunConfig
 
+TOP_SHAPES = 3
 TOP = 10  # coefficients that are shown; `tacenda coefficients` shows all
 
 
@@ -110,7 +111,11 @@ def _print(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> No
         print(f"Note: {text}.")
     if len(fitted.results) == 1:
         print()
-        show.coefficients(fitted.coefficients(), next(iter(fitted.results)), TOP)
+        name = next(iter(fitted.results))
+        if curves := fitted.shapes():
+            show.shapes(curves, name, TOP_SHAPES)
+        else:
+            show.coefficients(fitted.coefficients(), name, TOP)
     print(f"\ntime        {time_words(timing)}")
     if compiled_for() > PATIENCE:
         print(f"            of it compiling {compiled_for():.1f}, this first time only")

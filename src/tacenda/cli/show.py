@@ -122,6 +122,19 @@ def coefficients(found: Any, name: str, top: int | None = None) -> None:
         print(f"Note: {text}")
 
 
+def shapes(found: Any, name: str, top: int | None = None) -> None:
+    """The shapes of an additive model, or of the columns that matter most."""
+    from tacenda.evaluation.shapes import table_rows
+
+    header = ("Column", "Matters", "Where", "Adds", "Noise")
+    title = f"Shapes of {name}"
+    if top is not None and top < len(found):
+        title += f" ({top} of {len(found)}, those that matter most; `tacenda shapes` has all)"
+    table(header, table_rows(found[:top]), title=title, right=(1, 3, 4))
+    if any(len(shape.typical) > 1 for shape in found):
+        print("Note: of the several scores the first is shown; --json has all.")
+
+
 def promise(row: dict[str, Any]) -> str:
     """(epsilon, delta, relation) of a row; as published,
     the claimed one is shown beside the accounted one, an upper bound as "at most"."""

@@ -80,14 +80,14 @@ def _one_of(codes: tuple[int, ...], formulas: tuple[Any, ...], others: Any) -> A
 
     def chosen(code: int, numbers: Any, s: float, y: float) -> float:
         if code == a:
-            return of_a(numbers, s, y)  # type: ignore[no-any-return]
+            return of_a(numbers, s, y)
         if code == b:
-            return of_b(numbers, s, y)  # type: ignore[no-any-return]
+            return of_b(numbers, s, y)
         if code == c:
-            return of_c(numbers, s, y)  # type: ignore[no-any-return]
+            return of_c(numbers, s, y)
         if code == d:
-            return of_d(numbers, s, y)  # type: ignore[no-any-return]
-        return others(code, numbers, s, y)  # type: ignore[no-any-return]
+            return of_d(numbers, s, y)
+        return others(code, numbers, s, y)
 
     return chosen
 

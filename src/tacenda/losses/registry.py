@@ -127,7 +127,7 @@ def by_name(loss: str | Loss, **options: Any) -> Loss:
     from tacenda.losses.custom import CustomLoss
 
     if options:
-        return checks.with_options("loss_options", by_name(loss), options)  # type: ignore[no-any-return]
+        return checks.with_options("loss_options", by_name(loss), options)
     if isinstance(loss, CustomLoss) or type(loss) in BUILT_IN.values():
         return loss  # type: ignore[return-value]
     if isinstance(loss, tuple(BUILT_IN.values())):
@@ -143,7 +143,7 @@ def by_name(loss: str | Loss, **options: Any) -> Loss:
         )
     word = loss.lower().replace("_", "-") if isinstance(loss, str) else loss
     if word in BUILT_IN:
-        return BUILT_IN[word]()  # type: ignore[no-any-return]
+        return BUILT_IN[word]()
     if word not in _REGISTERED:
         offered = plugins.offered(GROUP, "a loss")
         checks.one_of("loss", word, [*names(), *_REGISTERED, *offered])

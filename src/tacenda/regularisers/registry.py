@@ -103,7 +103,7 @@ def by_name(regulariser: str | Regulariser | None) -> Regulariser:
     name = "none" if regulariser is None else regulariser
     name = name.lower().replace("_", "-") if isinstance(name, str) else name
     if name in _BY_NAME:
-        return _BY_NAME[name]()  # type: ignore[no-any-return]
+        return _BY_NAME[name]()
     if name not in _REGISTERED:
         offered = plugins.offered(GROUP, "a regulariser")
         checks.one_of("regulariser", name, [*_BY_NAME, *_REGISTERED, *offered])

@@ -32,6 +32,7 @@ from tacenda.runtime.spec import check_privacy
 
 if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
+    from tacenda.evaluation.shapes import Shape
 
 COMPARED = ("auto", "ipadmm", "cdpadmm", "dpdda")
 REPORTED = ("tacenda", "numpy", "scipy", "numba", "networkx", "scikit-learn", "dp-accounting")
@@ -124,6 +125,20 @@ class Fitted:
         ]
         kept = kept_intervals(self.folder, name)
         return run_coefficients(result, names, schema, self.dataset["classes"], kept)
+
+    def shapes(self, run: str | None = None) -> list[Shape]:
+        """Give the shapes of an additive run, those that matter most first; none of a linear one.
+
+        run: which run, as in `results`; by default the first.
+        """
+        from tacenda.data.schema import Schema
+        from tacenda.evaluation.shapes import run_shapes
+
+        path = self.folder.schema_path
+        schema = Schema.read(path) if path.is_file() else None
+        if schema is None or not schema.additive:
+            return []
+        return run_shapes(self.results[next(iter(self.results)) if run is None else run], schema)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report (extra `report`).

@@ -128,7 +128,7 @@ def _named(
         rounds=rounds,
         prepare=config.prepare.preparation,
         given=section.hyperparameters,
-        public=public_sample(config.data),
+        public=public_sample(config.data, config.problem.model),
     )
     return Choice(_label_of(algorithm), found)
 
@@ -140,7 +140,9 @@ def _automatic(
         from tacenda.planning import without_privacy
 
         return Choice("auto", without_privacy(facts, rounds))
-    return planned(facts, topology, privacy, rounds, public_sample(config.data))
+    return planned(
+        facts, topology, privacy, rounds, public_sample(config.data, config.problem.model)
+    )
 
 
 def check_algorithms(config: RunConfig) -> None:
@@ -185,13 +187,14 @@ def check_public(config: RunConfig) -> None:
         )
 
 
-def public_sample(data: DataSection) -> tuple[Any, Any] | None:
+def public_sample(data: DataSection, model: str = "linear") -> tuple[Any, Any] | None:
     """The records (X, y) of the file that is declared public, encoded as the private ones are."""
     if data.public is None:
         return None
     from tacenda.runs.private_run import load
 
-    found, _ = load(data.model_copy(update={"file": data.public, "public": None}))
+    file = data.model_copy(update={"file": data.public, "public": None})
+    found, _ = load(file, model=model)
     return found.X, found.y
 
 

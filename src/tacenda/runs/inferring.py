@@ -10,7 +10,7 @@ from typing import Any
 from tacenda import checks
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
-from tacenda.evaluation.coefficients import design_of, shortening_note
+from tacenda.evaluation.coefficients import design_of, no_units_note
 from tacenda.inference.alike import Heterogeneity, heterogeneity
 from tacenda.inference.asking import facts_of_run, intervals, statistic_of
 from tacenda.inference.design import Design, Forecast, forecast
@@ -64,8 +64,9 @@ class Question:
     ) -> Inference:
         """Ask for intervals of the coefficients, and keep them in the folder."""
         schema = self.folder.schema_path
-        if schema.is_file() and (read_schema := Schema.read(schema)).shortened_by > 1.0:
-            raise InputError(shortening_note(read_schema))
+        why = no_units_note(Schema.read(schema)) if schema.is_file() else None
+        if why is not None:
+            raise InputError(why)
         expected = None if anyway else self.forecast(covariance)
         if expected is not None:  # before the records are read
             expected.require_any()

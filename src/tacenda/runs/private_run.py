@@ -25,6 +25,7 @@ from tacenda.runs.sections import DataSection, NetworkSection, RunConfig
 from tacenda.runs.shape import (
     check_node_column,
     named_options,
+    needs_schema,
     node_count,
     partition_of,
     promise_notes,
@@ -81,7 +82,12 @@ def private_run(config: RunConfig, ranks: Ranks = ALONE) -> PrivateRun:
     several = ranks.size > 1
     most = config.privacy.records_per_person
     dataset, schema = ranks.agreed(
-        lambda: load(config.data, most, lazy=several and _divides_unread(config.network)),
+        lambda: load(
+            config.data,
+            most,
+            lazy=several and _divides_unread(config.network),
+            model=config.problem.model,
+        ),
         "reading the data",
     )
     if schema is not None and not Units().of_loss(config.problem.loss).log_scores:
@@ -178,11 +184,16 @@ def _emptied(dataset: Dataset, test: tuple[Any, Any] | None) -> Dataset:
 
 
 def load(
-    data: DataSection, records_per_person: int | None = None, *, lazy: bool = False
+    data: DataSection,
+    records_per_person: int | None = None,
+    *,
+    lazy: bool = False,
+    model: str = "linear",
 ) -> tuple[Dataset, Schema | None]:
     """The encoded records, and the public schema that encoded them, where there is one; of each
     person so many records at most. lazy: features are read later, where the source can do that;
-    small sets are read at once."""
+    small sets are read at once. model: as in `Schema.as_model`."""
+    needs_schema(data, model)
     if records_per_person is not None and data.table_schema is None:
         raise InputError(
             f"privacy.records_per_person ({records_per_person}) needs the persons' ids, which a "
@@ -193,7 +204,7 @@ def load(
     if data.file is not None and data.table_schema is not None:
         from tacenda.data.encoding import encode
 
-        schema = schema_of_file(data)
+        schema = schema_of_file(data, model)
         found = encode(
             schema,
             data.file,

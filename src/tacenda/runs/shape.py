@@ -46,6 +46,8 @@ def public_shape(config: RunConfig) -> Shape:
     """The shape of a run's data, from declarations; of a file only the records (and the node
     column) are counted."""
     data = config.data
+    if data.name is not None or data.file is not None:
+        needs_schema(data, config.problem.model)
     if data.name is not None:
         one = named_set(data.name, "data.name")
         return _spread(config, one.public_shape(named_options(data), data.with_intercept))
@@ -90,9 +92,18 @@ def named_options(data: DataSection) -> dict[str, Any]:
     return options
 
 
-def schema_of_file(data: DataSection) -> Schema:
+def needs_schema(data: DataSection, model: str) -> None:
+    """Refuse an additive model of data whose columns no schema declares."""
+    if model != "linear" and data.table_schema is None:
+        raise InputError(
+            f"problem.model {model!r} makes curves of declared columns, and this data has no "
+            "schema; give a CSV or Parquet file with --schema, or leave it at 'linear'."
+        )
+
+
+def schema_of_file(data: DataSection, model: str = "linear") -> Schema:
     """The public schema of a file, with an intercept and a column of persons where the
-    configuration, or else the schema, asks for one."""
+    configuration, or else the schema, asks for one, as that of this model."""
     from tacenda.data.schema import Schema
 
     assert data.table_schema is not None
@@ -101,7 +112,8 @@ def schema_of_file(data: DataSection) -> Schema:
         fields = schema.model_dump(mode="json", exclude_none=True)
         schema = Schema.build(**{**fields, "person": data.person})
     wanted = schema.intercept if data.intercept is None else data.intercept
-    return with_positive(schema.model_copy(update={"intercept": wanted}), data)
+    schema = schema.model_copy(update={"intercept": wanted}).as_model(model)
+    return with_positive(schema, data)
 
 
 def with_positive(schema: Schema, data: DataSection) -> Schema:
@@ -129,7 +141,7 @@ def declared_shape(config: RunConfig) -> Shape | None:
     if data.table_schema is not None:
         from tacenda.data.encoding import check_columns
 
-        schema = schema_of_file(data)
+        schema = schema_of_file(data, config.problem.model)
         check_columns(schema, data.file)
         if partition_of(config.network, schema.node_column is not None) == "column":
             return None
@@ -144,7 +156,7 @@ def _of_file(config: RunConfig) -> Shape:
 
     data = config.data
     assert data.file is not None
-    schema = schema_of_file(data)
+    schema = schema_of_file(data, config.problem.model)
     check_columns(schema, data.file)
     notes = []
     if schema.missing == "drop":

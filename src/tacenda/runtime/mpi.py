@@ -146,11 +146,11 @@ class MPI(Ranks):
         if failed:
             rank, text = failed[0]
             raise NetworkError(f"Rank {rank} of {self.size} failed while {doing}: {text}")
-        return result  # type: ignore[no-any-return]
+        return result
 
     def by_root(self, work: Callable[[], T], doing: str) -> T:
         result = self.agreed(lambda: work() if self.root else None, doing)
-        return self._comm.bcast(result, root=0)  # type: ignore[no-any-return]
+        return self._comm.bcast(result, root=0)
 
     def check_same(self, named: dict[str, Any], remedy: str) -> None:
         all_of_them = self._comm.allgather(named)

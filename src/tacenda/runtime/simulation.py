@@ -13,6 +13,7 @@ import numpy as np
 
 import tacenda
 from tacenda._types import Array
+from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.content import content_hash
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -68,7 +69,7 @@ class Simulation:
         if self.lasting is not None and found is not None:
             # Runs add up in a ledger only if they share no noise
             self.noise = self.noise.named(self.lasting.run)
-        elif isinstance(spec.algorithm, StatisticRelease):
+        elif isinstance(spec.algorithm, StatisticRelease | HazardNewton):
             # Nor may two questions, whose difference would have none
             self.noise = self.noise.named(self.question)
         witness = None if self.lasting is None or found is None else self.lasting.charge
@@ -148,7 +149,7 @@ class Simulation:
     def question(self) -> str:
         """All that a single released statistic depends on: what is asked, of which records, at
         which model, under which terms. Other than `identity` it is the same in every version."""
-        assert isinstance(self.spec.algorithm, StatisticRelease)
+        assert isinstance(self.spec.algorithm, StatisticRelease | HazardNewton)
         asked = self.spec.algorithm.statistic.digest().hex()
         terms = content_hash(self.spec.to_plain(), "question")
         return f"question-{asked}-{terms}-{content_hash(self.start)}-{self.shards.digest()}"

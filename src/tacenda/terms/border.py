@@ -49,7 +49,7 @@ def with_settings(
             __module__=model.__module__,
             **fields,
         )
-        return made  # type: ignore[no-any-return]
+        return made
 
     return add
 

@@ -180,6 +180,14 @@ class StatedProblem(Declared):
         help="Settings of the regulariser, such as l1_ratio of 'elastic-net'.",
         left_out={"flag": _TABLE},
     )
+    model: Literal["linear", "additive"] = setting(
+        "linear",
+        kind=Literal["linear", "additive"],
+        agreed=(Literal["linear", "additive"], "linear"),
+        help="'linear', or 'additive': a curve for each number of the schema.",
+        about='"linear" takes the schema as it is declared. "additive" makes a curve of every '
+        "number (docs/additive.md): smooth functions on public knots over its declared range.",
+    )
     on_large_rows: Literal["error", "scale"] = setting(
         "error",
         kind=Literal["error", "scale"],

@@ -51,7 +51,7 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow)
-        if name.split()[0] in ("madmm", "radmm") or name in ("dvp gaussian", "pvp closing")
+        if name.split()[0] in ("madmm", "radmm", "dvp") or name == "pvp closing"
         else name
         for name in VARIANTS
     ],
@@ -96,10 +96,9 @@ def test_sound_noise_passes_under_add_remove(name: str) -> None:
         "dpadmm",
         "dpdda",
         "pvp",
-        "dvp",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("dvp gaussian", "madmm", "radmm")
+            for name in ("dvp", "dvp gaussian", "madmm", "radmm")
         ),
     ],
 )

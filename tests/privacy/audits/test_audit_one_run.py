@@ -49,7 +49,7 @@ def staged(name: str, epsilon: float, **settings: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("name", ["gossipgd", "dpdda", "dvp"])
+@pytest.mark.parametrize("name", ["gossipgd", "dpdda", pytest.param("dvp", marks=pytest.mark.slow)])
 def test_the_bound_comes_within_two_of_the_claim(name: str) -> None:
     found = staged(name, 4.0)
     assert found.independent and found.coins >= 1000

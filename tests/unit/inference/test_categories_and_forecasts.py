@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
+import quickly
 import tacenda as tc
 from cli_tools import answer, tacenda
 from tacenda.algorithms.statistic import StatisticRelease
@@ -391,7 +392,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
     assert any("site is 'c'" in note for note in found["notes"])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quickly.cases(range(4), lambda seed: seed == 0))
 def test_a_named_epsilon_is_enough_when_it_is_asked_for(tmp_path: Path, seed: int) -> None:
     """One direction is narrow, `c` nearly follows from `a`: of it a run says little. As a user
     would: the number that is named is given to the question, and then to a run of its own."""

@@ -166,10 +166,10 @@ def weight_at(weights: Any, a: int) -> float:
 @overload(weight_at, jit_options=FAST_BODY)
 def _weight_at(weights: Any, a: int) -> Any:
     def one(weights: Any, a: int) -> float:
-        return weights  # type: ignore[no-any-return]
+        return weights
 
     def each(weights: Any, a: int) -> float:
-        return weights[a]  # type: ignore[no-any-return]
+        return weights[a]
 
     return each if isinstance(weights, types.Array) else one
 
