@@ -170,7 +170,7 @@ def test_relation_of_a_data_set_stays(ledger):
     ledger.open_run("e1", "e", adjacency="add-remove")
     assert ledger.spent("e").adjacency == "add-remove"
     ledger.set_budget("e", 1, 1e-5, "add-remove")
-    with pytest.raises(PrivacyError, match="one of its population"):
+    with pytest.raises(PrivacyError, match="a fixed number of records"):
         ledger.reserve("e1", [(OneOfGaussian(1, 10), 1)])
 
 

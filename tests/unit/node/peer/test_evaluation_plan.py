@@ -43,6 +43,11 @@ def test_contracts_without_an_evaluation_keep_their_hash_and_their_run() -> None
     assert old.hash() == "fa418905a653e73a16ccb306d84c93c141bb1df5c54bf972a54658c766fe5d87"
     assert old.run_id() == "aafbd069e3e4ab1ca667664b833e9e38c93fd8979319621ee97cd4c5724b773a"
     assert old.held_out_size("m0") == 0 and old.trained_size("m0") == 60
+    plain = old.to_plain()
+    stated = Contract.build({**plain, "problem": {**plain["problem"], "model": "linear"}})
+    assert stated.hash() == old.hash()
+    additive = Contract.build({**plain, "problem": {**plain["problem"], "model": "additive"}})
+    assert additive.problem.model == "additive" and additive.run_id() != old.run_id()
 
 
 @given(st.integers(2, 10_000), st.floats(0.01, 0.99))
