@@ -842,19 +842,19 @@ class Schema(_Part):
             return self
         if functions is None:
             least = self.as_model(model, LEAST_FUNCTIONS)
-            even = [k for k in self._open if self.columns[k].breaks is None]
+            even = [column for column in self._open.values() if column.breaks is None]
             spare = (MOST_FEATURES - len(least.rules)) // max(1, len(even))
             functions = min(FUNCTIONS, LEAST_FUNCTIONS + max(0, spare))
         columns = list(self.columns)
-        for k in self._open:
-            columns[k] = columns[k].model_copy(update={"hats": functions})
+        for k, column in self._open.items():
+            columns[k] = column.model_copy(update={"hats": functions})
         return self.model_copy(update={"columns": tuple(columns), "intercept": True})
 
     @property
-    def _open(self) -> list[int]:
-        """The positions of the numbers of which an additive model makes curves."""
-        numbers = [(k, c) for k, c in enumerate(self.columns) if isinstance(c, NumericColumn)]
-        return [k for k, c in numbers if c.hats is None and not c.two_valued]
+    def _open(self) -> dict[int, NumericColumn]:
+        """The numbers of which an additive model makes curves, by position."""
+        numbers = {k: c for k, c in enumerate(self.columns) if isinstance(c, NumericColumn)}
+        return {k: c for k, c in numbers.items() if c.hats is None and not c.two_valued}
 
     @property
     def row_scale(self) -> float:
@@ -913,7 +913,7 @@ class Schema(_Part):
 
 
 # Fields that came after the first schemas, and the value that means what those meant.
-_USUAL = {
+_USUAL: dict[str, Any] = {
     "transform": "clip",
     "centre": None,
     "scale": None,

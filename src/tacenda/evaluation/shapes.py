@@ -83,7 +83,7 @@ class Shape:
     def from_plain(cls, values: dict[str, Any]) -> Shape:
         """Read back what `to_plain` wrote."""
         plain = ("column", "kind", "x", "steps", "importance")
-        arrays = {
+        arrays: dict[str, Any] = {
             k: v if k in plain or v is None else np.array(v, float) for k, v in values.items()
         }
         return cls(**arrays)
