@@ -337,7 +337,7 @@ class NumericColumn(_Part):
             smooth = self.hats_at(numbers, self.basis) @ self.basis.smoother
             if not self.atoms:
                 return np.asarray(smooth)
-            at = np.asarray(numbers)[:, None] == np.array(self.atoms)
+            at = np.clip(numbers, self.low, self.high)[:, None] == np.array(self.atoms)
             smooth[at.any(axis=1)] = 0.0
             return np.hstack([smooth, at])
         x = np.clip(numbers, self.low, self.high)

@@ -172,7 +172,10 @@ class AdditiveModel(PrivateLinearModel):
         )
 
     def intervals(self, *args: Any, **how: Any) -> Any:
-        """Refused: the weights of an additive model have no meaning of their own."""
+        """Refuse: the weights of an additive model have no meaning of their own.
+
+        args: not looked at. how: not looked at.
+        """
         raise UnsupportedError(
             "intervals are of coefficients, which an additive model does not have; declare "
             "linear=[...] in a linear model of the same columns, or read shapes_ with its bands."

@@ -69,6 +69,12 @@ def test_an_atom_and_a_gap_take_the_place_of_the_hats() -> None:
     assert schema.row_scale == pytest.approx(np.sqrt(2))
 
 
+def test_a_number_beyond_a_bound_that_is_an_atom_is_at_the_atom() -> None:
+    schema = schema_of({**GAIN, "atoms": [0]}).as_model("additive", 6)
+    below, at = rows(schema, gain=[-5.0, 0.0])
+    np.testing.assert_array_equal(below, at)
+
+
 def test_linear_and_two_valued_columns_stay_as_they_are() -> None:
     flag = {"kind": "numeric", "name": "flag", "low": 0, "high": 1, "two_valued": True}
     schema = schema_of({**AGE, "hats": 0}, flag).as_model("additive")

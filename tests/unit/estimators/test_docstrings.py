@@ -62,12 +62,13 @@ def test_every_fitted_attribute_is_documented(kind: Any) -> None:
         model = kind(**settings, classes=(0, 1)).fit(X, np.arange(300) % 2)
     elif kind is tc.PrivateDiscreteHazard:
         model = kind((1, 2), **settings).fit(X, np.tile([1.5, 1.0], (300, 1)))
-    elif kind is tc.PrivatePoissonRegressor:
+    elif "count_bound" in inspect.signature(kind).parameters:
         model = kind(**settings, count_bound=12).fit(X, np.arange(300) % 4)
     else:
         model = kind(**settings, target_bounds=(-1, 1)).fit(X, X["a"])
     names = {*vars(model), *(n for n, p in vars_of(kind).items() if isinstance(p, property))}
-    fitted = {name for name in names if name.endswith("_") and not name.startswith("_")}
+    public = {name for name in names if name.endswith("_") and not name.startswith("_")}
+    fitted = {name for name in public if hasattr(model, name)}
     assert fitted == set(entries(inspect.getdoc(kind) or "", "Attributes"))
 
 
