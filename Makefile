@@ -25,7 +25,7 @@ test-full: $(VENV)/.with-dev  ## everything, slow tests too (about an hour)
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --slow
 
 unit: $(VENV)/.with-dev
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=60 --durations-min=3
 
 coverage: $(VENV)/.with-dev  ## which lines the quick tests reach, in .coverage-html/index.html and, for privacy/, below (docs/testing.md)
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --cov --cov-report=html:.coverage-html --cov-report=term:skip-covered
