@@ -54,7 +54,7 @@ bench: $(VENV)/.with-dev  ## the table of ratios
 bench-history: $(VENV)/.with-dev  ## ten micro-benchmarks as ratios to yardsticks, kept by commit (under two minutes)
 	$(BIN)/python -m benchmarks.history
 
-bench-report: $(VENV)/.with-dev  ## measure all that docs/performance.md shows, and write it (a quarter of an hour; goes on after an interruption)
+bench-report: $(VENV)/.with-dev  ## measure all that docs/results/measured/performance.md shows, and write it (a quarter of an hour; goes on after an interruption)
 	$(BIN)/python -m benchmarks.report
 
 docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html, without the network (about three minutes)

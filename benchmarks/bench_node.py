@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def table(members: list[int], delay_ms: float) -> None:
-    """One line for each number of members, as a table for docs/node.md."""
+    """One line for each number of members, as a table for results/measured/nodes.md."""
     print(
         "| members | a round | floor | processor, a round | processor, start | memory | "
         "written a round |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"

@@ -1,5 +1,5 @@
 """How far private bounds are off, beside OpenDP and SmartNoise at the same epsilon: `python -m
-benchmarks.bounds_ranks`; a table of docs/bounds.md, stored in `bounds_ranks.json`.
+benchmarks.bounds_ranks`; a table of results/measured/bounds.md, stored in `bounds_ranks.json`.
 
 One column is bounded at a time, with pure epsilon for both ends together, one record replaced.
 Nobody knows a range. OpenDP's `make_private_quantile` is asked for the same two quantiles, among

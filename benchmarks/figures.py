@@ -1,4 +1,4 @@
-"""The pictures of docs/performance.md, drawn from stored points. They have no background and
+"""The pictures of performance.md, drawn from stored points. They have no background and
 colours that can be read on a light and on a dark page."""
 
 from __future__ import annotations

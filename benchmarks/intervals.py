@@ -1,4 +1,4 @@
-"""How often intervals of coefficients hold the truth: the table of docs/statisticians.md.
+"""How often intervals of coefficients hold the truth: the table of results/measured/intervals.md.
 
     python -m benchmarks.intervals                     # all cells, 500 repetitions: about an hour
     python -m benchmarks.intervals --only logistic --repetitions 100

@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md: what stands between its marks is written from the stored
+"""The figures of performance.md: what stands between its marks is written from the stored
 points, and never by hand."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.store import Results
 from tacenda.formats.files import write_bytes
 
 UNBROKEN = "\u00a0"  # between a number and its unit, where no line breaks
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "measured" / "performance.md"
 
 
 def write(results: Results, page: Path = PAGE) -> None:

@@ -1,5 +1,5 @@
 """R2 of `PrivateRidge` on generated regressions and the diabetes set: `python -m
-benchmarks.regressions [algorithm]`; the figures of docs/regression.md."""
+benchmarks.regressions [algorithm]`; the figures of results/measured/regression.md."""
 
 from __future__ import annotations
 

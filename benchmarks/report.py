@@ -1,4 +1,4 @@
-"""`python -m benchmarks.report`: measure everything that docs/performance.md shows, point by point,
+"""`python -m benchmarks.report`: measure everything that performance.md shows, point by point,
 then write its tables and draw its pictures.
 
 Points are stored in benchmarks/results/performance.json as they are measured; after an interruption
@@ -98,7 +98,7 @@ def say(what: str, end: str = "\n") -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.report",
-        description="Measures what docs/performance.md shows, and writes its tables and pictures. "
+        description="Measures what performance.md shows, and writes its tables and pictures. "
         "Points are stored as they are measured: after an interruption the same command goes on. "
         "On two cores it takes about a quarter of an hour; the machine should have nothing else "
         "to do.",

@@ -20,7 +20,6 @@ PAGES = [
     "docs/start.md",
     "docs/researchers.md",
     "docs/tutorial.md",
-    "docs/newcomer.md",
     "docs/regression.md",
     "docs/models.md",
     "docs/selection.md",
@@ -28,6 +27,7 @@ PAGES = [
     "docs/planner.md",
     "docs/whitening.md",
     "docs/own-loss.md",
+    "docs/what-epsilon-means.md",
     "docs/evaluation.md",
     pytest.param("docs/audit.md", marks=pytest.mark.slow),
     pytest.param("docs/bounds.md", marks=pytest.mark.slow),
@@ -35,7 +35,7 @@ PAGES = [
     pytest.param("docs/officers.md", marks=pytest.mark.slow),
     "docs/statisticians.md",
 ]
-LONG = ["docs/newcomer.md", "docs/planner.md", "docs/tutorial.md"]  # over ten seconds each
+LONG = ["docs/planner.md", "docs/tutorial.md"]  # over ten seconds each
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.S | re.M)
 
 

@@ -62,7 +62,7 @@ def test_the_bound_comes_within_two_of_the_claim(name: str) -> None:
 
 @pytest.mark.slow
 def test_table_of_one_run_bounds() -> None:
-    """docs/audit.md prints this table:
+    """docs/results/measured/audit.md prints this table:
     pytest -m slow -s -k table_of_one tests/privacy/audits/test_audit_one_run.py"""
     print(
         "\n| algorithm | claimed | noise of the declared kind | any run | claimed | "

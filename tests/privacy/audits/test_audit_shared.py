@@ -199,7 +199,7 @@ def test_planted_faults_are_found_quickly(name: str) -> None:
 
 @pytest.mark.slow
 def test_table_of_planted_faults() -> None:
-    """docs/audit.md prints this table:
+    """docs/results/measured/audit.md prints this table:
     pytest -m slow -s -k table_of_planted tests/privacy/audits/test_audit_shared.py"""
     print(
         "\n| fault | mu claimed | true mu | lower bound | noise as declared | "

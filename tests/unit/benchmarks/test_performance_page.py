@@ -1,4 +1,4 @@
-"""docs/performance.md: its tables and pictures are those of the stored points, and all points
+"""performance.md: its tables and pictures are those of the stored points, and all points
 belong to one program on one machine."""
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def test_a_policy_that_everybody_may_change_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_docs_is_a_policy(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "node.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "node-policy.md").read_text("utf-8")
     (example,) = re.findall(r"```toml\n(# policy\.toml.*?)```", page, re.S)
     found = _policy(tmp_path, example)
     assert set(found.lines) == set(type(found.policy).model_fields)
