@@ -28,6 +28,7 @@ from tacenda.algorithms.registry import (
     register,
 )
 from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitened import Whitened, prepared
@@ -53,6 +54,7 @@ __all__ = [
     "Node",
     "Optimum",
     "StatisticRelease",
+    "Tabled",
     "Traits",
     "TreeGD",
     "Whitened",

@@ -19,7 +19,7 @@ from tacenda.algorithms.traits import Traits
 from tacenda.graph.topology import Topology
 from tacenda.questions.facts import Facts
 from tacenda.questions.hazards import HazardMoments
-from tacenda.questions.statistics import checked
+from tacenda.questions.statistics import checked, statistic_from_plain
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class HazardNewton(Algorithm):
 
     def __post_init__(self) -> None:
         checks.one_of("HazardNewton.noise", self.noise, NOISES)
+        if isinstance(self.statistic, dict):  # from a file
+            object.__setattr__(self, "statistic", statistic_from_plain(self.statistic))
         checked(self.statistic)
 
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
@@ -86,7 +88,9 @@ class HazardNewton(Algorithm):
         self.statistic.check(facts.n_features, k.n_outputs, k.loss.kind)
 
     def init(self, node: Node, w: Array) -> NewtonState:
-        return NewtonState(w)
+        # Wherever a run begins, the first sum is asked where the baseline can be read from it
+        start = self.statistic.start.astype(w.dtype)
+        return NewtonState(np.broadcast_to(start, w.shape) if len(start) == w.shape[1] else w)
 
     def step(self, s: NewtonState, node: Node) -> NewtonState:
         # Masks cancel between nodes that ask the same question

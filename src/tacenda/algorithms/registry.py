@@ -23,10 +23,12 @@ from tacenda.algorithms.gossip import GossipGD
 from tacenda.algorithms.linearised import CDPADMM, DDPADMM, IPADMM
 from tacenda.algorithms.madmm import MADMM
 from tacenda.algorithms.moments import MomentRegression
+from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.optimum import Optimum
 from tacenda.algorithms.perturbation import DVP, PVP
 from tacenda.algorithms.recycled import RADMM
 from tacenda.algorithms.statistic import StatisticRelease
+from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitened import Whitened
 from tacenda.algorithms.whitening import Whitening
@@ -115,8 +117,11 @@ def by_name(name: str, **hyperparameters: Any) -> Algorithm:
     key = name.lower().replace("-", "")
     if key == Whitened.name:
         return _whitened(hyperparameters)
-    if key == StatisticRelease.name:  # it learns no model, so it is not listed
-        return _statistic(hyperparameters)
+    if key == Tabled.name:
+        return Tabled(from_plain(hyperparameters.pop("algorithm")), **hyperparameters)
+    for asks in (StatisticRelease, HazardNewton):  # they fit no loss, so they are not listed
+        if key == asks.name.replace("-", ""):
+            return _of_statistic(asks, hyperparameters)
     if key not in ALGORITHMS:
         offered = _offered()
         _load(offered[checks.one_of("algorithm", key, [*ALGORITHMS, *offered])])
@@ -197,7 +202,9 @@ def private_names() -> list[str]:
 
 def code_of(algorithm: Algorithm) -> str | None:
     """`code_hash` of an algorithm, or of the one that it wraps."""
-    return code_hash(type(algorithm.algorithm if isinstance(algorithm, Whitened) else algorithm))
+    while isinstance(algorithm, (Tabled, Whitened)):
+        algorithm = algorithm.algorithm
+    return code_hash(type(algorithm))
 
 
 def code_hash(kind: type[Algorithm]) -> str | None:
@@ -221,17 +228,19 @@ def _whitened(values: dict[str, Any]) -> Whitened:
     return Whitened(from_plain(wrapped), Whitening.from_plain(own))
 
 
-def _statistic(values: dict[str, Any]) -> StatisticRelease:
-    """From the table of a statistic's release."""
-    known = [f.name for f in dataclasses.fields(StatisticRelease)]
+def _of_statistic(
+    kind: type[StatisticRelease | HazardNewton], values: dict[str, Any]
+) -> StatisticRelease | HazardNewton:
+    """From the table of a statistic's release, or releases."""
+    known = [f.name for f in dataclasses.fields(kind)]
     for given in values:
-        checks.one_of("hyperparameter of StatisticRelease", given, known)
+        checks.one_of(f"hyperparameter of {kind.__name__}", given, known)
     if "statistic" not in values:
         raise InputError(
-            "algorithm 'statistic' must hold the table of a statistic, as in "
+            f"algorithm {kind.name!r} must hold the table of a statistic, as in "
             "statistic = {name = 'count'}."
         )
-    return StatisticRelease(**values)
+    return kind(**values)
 
 
 def _place(kind: type[Algorithm]) -> str:

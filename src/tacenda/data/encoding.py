@@ -219,6 +219,23 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
     )
 
 
+def kept_positions(
+    schema: Schema, table: Table, records_per_person: int | None, person_key: bytes | None
+) -> Ints:
+    """Where the records that `encode_usable` gives, but for blank ones, stand in the table."""
+    good = np.flatnonzero(usable(schema, table))
+    kept = _kept(schema, table.part(records=good), records_per_person, person_key)
+    return good if kept is None else good[kept]
+
+
+def person_words(schema: Schema, table: Table) -> Array:
+    """(records,) the ids of the persons; a record without one is of a person of its own."""
+    bare = _is_missing(schema, table.columns[str(schema.person)])
+    found = words_of(table.columns[str(schema.person)]).astype(object)
+    found[bare] = [f"\0nobody {k}" for k in np.flatnonzero(bare).tolist()]
+    return found.astype(str)
+
+
 def usable(schema: Schema, table: Table) -> Flags:
     """(records,) whether each can be encoded as it is."""
     _require(schema, table.columns, table.source, label=True)

@@ -82,6 +82,9 @@ class Problem:
     fingerprints : ndarray of uint64 or None, default=None
         Of the records as they were read (`Dataset.fingerprints`), in any order: a lasting ledger
         knows the records again by them. None: it knows them by the rows.
+    beside : ndarray or None, default=None
+        Other rows of all records, node after node, shape (N, q): what tables are counted from that
+        are released beside a training (`algorithms.Tabled`).
 
     Attributes
     ----------
@@ -127,6 +130,7 @@ class Problem:
         person_key: bytes | None = None,
         one_record: bool = False,
         fingerprints: Array | None = None,
+        beside: Floats | None = None,
         **settings: Unpack[DeclaredOptions],
     ) -> None:
         # Declarations without sense are refused before any record is read; how many classes there
@@ -161,6 +165,7 @@ class Problem:
             key = PUBLIC_KEY if person_key is None else person_key
             table, kept = capped(table, ids, self.records_per_person, key)
             shares = None if shares is None else shares[kept]
+            beside = None if beside is None else beside[kept]
             self._persons = np.concatenate(ids)[kept]
             each = np.unique(self._persons, return_counts=True)[1]
             self.exactly = bool(np.all(each == self.records_per_person))
@@ -179,6 +184,7 @@ class Problem:
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
         self.store = self._store(rows, labels, table.offsets, shares)
+        self.store.beside = beside
         self.sizes = self.store.sizes  # the same numbers, once
         self.dtype: np.dtype[Any] = (rows[0] if isinstance(rows, tuple) else rows).dtype
         # Rounding may lift a float32 row above data_norm by a part in a million, and the bounds
@@ -435,6 +441,7 @@ class Problem:
         found._persons = None if self._persons is None else self._persons[records]
         weights = None if self.store.weights is None else self.store.weights[records]
         found.store = found._store(rows, self.store.labels[records], offsets, weights)
+        found.store.beside = None if self.store.beside is None else self.store.beside[records]
         return found
 
     def solve(self, tolerance: float = 1e-10) -> Floats:

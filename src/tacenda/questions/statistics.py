@@ -56,6 +56,8 @@ class Records:
         "binary", "multiclass" or "regression": that of the loss.
     _scores : callable
         From a model to scores.
+    beside : ndarray or None, default=None
+        Other rows of the same records, which tables are counted from beside a training.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Records:
     n_outputs: int
     kind: str
     _scores: Callable[[Floats], Floats]
+    beside: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

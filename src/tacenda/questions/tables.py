@@ -16,14 +16,14 @@ many there are, so that no row has a norm above 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Array, Floats, Ints
+from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.questions.counts import balanced
 from tacenda.questions.statistics import Records, Statistic, register
@@ -196,8 +196,94 @@ class TableSums(Statistic):
     @staticmethod
     def _codes(value: Floats, count: int) -> Ints:
         """Codes from 0 to count - 1 of what `rows_of` made of them."""
-        found = np.rint(np.nan_to_num(value) * max(count - 1, 1)).astype(np.int64)
-        return np.clip(found, 0, count - 1)
+        found = np.rint(np.nan_to_num(value) * max(count - 1, 1))
+        return np.clip(found, 0, count - 1).astype(np.int64)
+
+
+@register
+@dataclass(frozen=True)
+class Tables(Statistic):
+    """Several tables in one vector, each with a share of the budget.
+
+    Its rows are those of the tables side by side, over the root of their number: the records'
+    own, or those `beside` them where they are trained on. A row that is not finite counts nowhere.
+
+    Parameters
+    ----------
+    parts : tuple of (int, tuple of ColumnCells, float)
+        Groups, columns and share of each table.
+
+    Examples
+    --------
+    >>> from tacenda.questions.tables import ColumnCells, Tables
+    >>> Tables(((1, (ColumnCells(3, (), False, 1.0),), 0.5),)).length
+    4
+    """
+
+    name: ClassVar[str] = "tables"
+
+    parts: tuple[tuple[int, tuple[ColumnCells, ...], float], ...]
+
+    def __post_init__(self) -> None:
+        for k, (_, _, share) in enumerate(self.parts):
+            checks.positive(f"parts[{k}] share", share)
+        if not self.parts or not self.sums:
+            raise InputError("parts must hold at least one table.")
+
+    @cached_property
+    def sums(self) -> tuple[TableSums, ...]:
+        """The tables."""
+        return tuple(TableSums(groups, columns) for groups, columns, _ in self.parts)
+
+    @cached_property
+    def scales(self) -> tuple[float, ...]:
+        """By how much each table is multiplied; their squares add up to 1."""
+        total = sum(share for *_, share in self.parts)
+        return tuple(math.sqrt(share / total) * (1 - 1e-12) for *_, share in self.parts)
+
+    @property
+    def width(self) -> int:
+        """Length of a row."""
+        return sum(len(one.columns) + 1 for one in self.sums)
+
+    @property
+    def length(self) -> int:
+        return sum(one.length for one in self.sums)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    def apart(self, total: Array, noise: float) -> list[tuple[Floats, float]]:
+        """Sum and noise of each table, from those of the whole vector."""
+        ends = np.cumsum([one.length for one in self.sums])
+        pieces = np.split(np.asarray(total, float), ends[:-1])
+        return [(p / scale, noise / scale) for p, scale in zip(pieces, self.scales, strict=True)]
+
+    def together(self, rows: list[Floats]) -> Floats:
+        """The rows (n, width) of all tables, from those of each."""
+        return np.hstack(rows) / math.sqrt(len(rows)) / (1 + 1e-12)
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        rows = records.dense if records.beside is None else records.beside
+        if rows.shape[1] != self.width:
+            raise InputError(f"records must have {self.width} numbers, not {rows.shape[1]}.")
+        blank: Flags = ~np.asarray(np.isfinite(rows).all(axis=1))
+        rows = np.where(blank[:, None], 0.0, rows) * math.sqrt(len(self.sums))
+        ends = np.cumsum([len(one.columns) + 1 for one in self.sums])
+        found = [
+            scale * one.vectors(replace(records, rows=part), model)
+            for one, scale, part in zip(
+                self.sums, self.scales, np.split(rows, ends[:-1], axis=1), strict=True
+            )
+        ]
+        whole = np.hstack(found)
+        whole[blank] = 0.0
+        return whole
 
 
 def rows_of(statistic: TableSums, group: Ints, values: list[Array]) -> Floats:

@@ -88,6 +88,25 @@ class Forecast:
     noise: float
     group_size: float
 
+    @classmethod
+    def of(cls, asked: Asked, records: float, noise: float) -> Forecast:
+        """With noise of this standard deviation on each released number."""
+        statistic = asked.statistic
+        # The group of records without one is hoped to be small
+        size = records / max(len(asked.groups) - 1, 1)
+        rows = []
+        for k, column in enumerate(asked.columns):
+            wide = intervals.quantile(LEVEL) * noise
+            count = wide / statistic.scales[str(k)]
+            # Half of the bins, added up, total known
+            cells = (len(column.edges) + 2) / 4 if column.edges else 1.0
+            share = count * math.sqrt(cells) / size
+            mean = None if column.levels else wide / statistic.scales[f"{k} moments"] / size
+            excess = max(share / MOST_SHARE, 0.0 if mean is None else mean / MOST_MEAN)
+            unit = None if mean is None else mean * (column.high - column.low)
+            rows.append(ForecastRow(column.name, count, share, unit, excess))
+        return cls(tuple(rows), noise, size)
+
     @property
     def factor(self) -> float:
         """About how many times as much epsilon makes the least readable column readable."""
@@ -137,19 +156,7 @@ def forecast(
     )
     asking = StatisticRelease(statistic, noise_of(nodes))
     noise = planned_noise(asking, facts, topology, privacy)
-    # The group of records without one is hoped to be small
-    size = records / max(len(asked.groups) - 1, 1)
-    rows = []
-    for k, column in enumerate(asked.columns):
-        wide = intervals.quantile(LEVEL) * noise
-        count = wide / statistic.scales[str(k)]
-        cells = (len(column.edges) + 2) / 4 if column.edges else 1.0  # half, added up, total known
-        share = count * math.sqrt(cells) / size
-        mean = None if column.levels else wide / statistic.scales[f"{k} moments"] / size
-        excess = max(share / MOST_SHARE, 0.0 if mean is None else mean / MOST_MEAN)
-        unit = None if mean is None else mean * (column.high - column.low)
-        rows.append(ForecastRow(column.name, count, share, unit, excess))
-    return Forecast(tuple(rows), noise, size)
+    return Forecast.of(asked, records, noise)
 
 
 def epsilon_of(privacy: Privacy) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Array, Flags, Floats
+from tacenda._types import Array, Floats
 from tacenda.algorithms.newton import HazardNewton
 from tacenda.data.encoding import level_places, missing_cells, readable_numbers
 from tacenda.data.readers import read_table
@@ -20,6 +21,7 @@ from tacenda.data.table import Table
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph import complete
 from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
 from tacenda.questions.hazards import BOUND, HazardMoments, hazard_rows
 from tacenda.runtime.simulate import simulate
@@ -116,26 +118,18 @@ def hazard_ratios(
     >>> effect.name, effect.low < 0.5 < effect.high
     ('arm=new', True)
     """
-    asked = survival_of(schema, points)
+    asked = AskedEffects.of(schema, columns, points, privacy is not None)
     checks.whole("rounds", rounds, least=4)
     checks.one_of("noisy", noisy, ("refuse", "keep"))
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
-    features, names, slopes, whole = _features(schema, asked, columns, table)
-    seen = exposures(asked, schema, table)
-    seen[~whole] = 0.0
-    most = BOUND if privacy is not None else UNBOUNDED
-    statistic = HazardMoments(len(names), len(asked.points), most)
-    rows = hazard_rows(np.where(whole[:, None], features, 0.0), seen)
+    asked.require(table)
+    statistic, rows = asked.statistic, asked.rows(schema, table)
     problem = placed(rows, schema, table, nodes, declared_size(privacy, public_size))
     asking = HazardNewton(statistic, noise_of(problem.n_nodes))
     if privacy is not None:
         facts = Facts.of(problem, privacy.adjacency)
         noise = planned_noise(asking, facts, complete(problem.n_nodes), privacy, rounds)
-        spread = noise * statistic.units[1] / math.sqrt(rounds - 1)
-        curvature = (
-            USUAL_CURVATURE * float(facts.sizes.sum()) / len({n.split("=")[0] for n in names})
-        )
-        _readable(2 * FAR * spread * math.sqrt(len(names)) / curvature, privacy, noisy)
+        _readable(asked, noise, float(facts.sizes.sum()), rounds, privacy, noisy)
     result = simulate(
         problem,
         complete(problem.n_nodes),
@@ -150,28 +144,129 @@ def hazard_ratios(
         ledger=ledger,
         dataset=dataset,
     )
-    found = result.released
-    about: dict[str, Any] = {"data": table.source, "time": asked.time, "event": asked.event}
+    about: dict[str, Any] = {"data": table.source}
     if privacy is not None:
         about |= {"simulation": SIMULATED, "charged": ledger is not None}
     private = privacy is not None and privacy.adjacency == "add-remove"
-    return HazardRatios(
-        names,
-        slopes,
-        asked.points,
-        np.asarray(found["totals"], float),
-        np.asarray(found["models"], float),
-        float(found["noise"][0]),
-        None if private else int(np.sum(problem.sizes)),
-        result.privacy,
-        most,
-        level,
-        about,
-    )
+    records = None if private else int(np.sum(problem.sizes))
+    return asked.ratios(result.released, records, result.privacy, level, about)
 
 
-def _readable(excess: float, privacy: Privacy, noisy: str) -> None:
-    """Say what the noise will probably hide; excess: how many times it is too large."""
+@dataclass(frozen=True)
+class AskedEffects:
+    """What hazard ratios ask of the records, from a schema alone.
+
+    names, slopes: as in `HazardRatios`; bound: to which a record's part of the sums is shortened.
+    """
+
+    survival: Survival
+    columns: tuple[CategoricalColumn | NumericColumn, ...]
+    names: tuple[str, ...]
+    slopes: tuple[float, ...]
+    bound: float = BOUND
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        columns: Sequence[str] | None = None,
+        points: Sequence[float] | None = None,
+        private: bool = True,
+    ) -> AskedEffects:
+        """Decide what is asked; arguments: as for `hazard_ratios`."""
+        asked = survival_of(schema, points)
+        parts = {c.name: c for c in schema.columns if c.name not in (asked.time, asked.event)}
+        wanted = list(parts) if columns is None else list(columns)
+        for name in wanted:
+            checks.one_of("columns", name, list(parts))
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise InputError(f"columns must name distinct columns, at least one, not {wanted}.")
+        chosen = tuple(parts[name] for name in wanted)
+        found = [pair for part in chosen for pair in _named(part, 1 / math.sqrt(len(chosen)))]
+        names, slopes = zip(*found, strict=True)
+        return cls(asked, chosen, names, slopes, BOUND if private else UNBOUNDED)
+
+    @property
+    def statistic(self) -> HazardMoments:
+        """The question to each record."""
+        return HazardMoments(len(self.names), len(self.survival.points), self.bound)
+
+    def require(self, table: Table) -> None:
+        """Refuse a table without the columns."""
+        for name in (*(c.name for c in self.columns), self.survival.time, self.survival.event):
+            if name not in table.columns:
+                raise InputError(f"{table.source} lacks the column {name!r}, which is asked for.")
+
+    def rows(self, schema: Schema, table: Table) -> Floats:
+        """Make each record's row; none is refused. One with a missing value is never at risk."""
+        whole, made, slopes = np.ones(len(table), bool), [], iter(self.slopes)
+        for part in self.columns:
+            if isinstance(part, CategoricalColumn):
+                place = level_places(schema, part.name, part.levels, table)
+                whole &= place >= 0
+                made += [next(slopes) * (place == k) for k in _beside_reference(part)]
+                continue
+            x, (low, high) = readable_numbers(schema, part.name, table, part.date), _ends(part)
+            whole &= ~np.isnan(x)
+            x = np.clip(x, part.low, part.high)
+            x = np.log1p(x) if part.transform == "log1p" else x
+            made.append(next(slopes) * (x - (low + high) / 2))
+        seen = exposures(self.survival, schema, table)
+        seen[~whole] = 0.0
+        return hazard_rows(np.where(whole[:, None], np.column_stack(made), 0.0), seen)
+
+    def ratios(
+        self,
+        released: dict[str, Array],
+        records: int | None,
+        privacy: Statement | None,
+        level: float,
+        about: dict[str, Any],
+    ) -> HazardRatios:
+        """What the released sums tell."""
+        return HazardRatios(
+            self.names,
+            self.slopes,
+            self.survival.points,
+            np.asarray(released["totals"], float),
+            np.asarray(released["models"], float),
+            float(released["noise"][0]),
+            records,
+            privacy,
+            self.bound,
+            level,
+            about | {"time": self.survival.time, "event": self.survival.event},
+        )
+
+
+def _beside_reference(part: CategoricalColumn) -> list[int]:
+    reference = part.levels.index(part.reference or part.levels[0])
+    return [k for k in range(len(part.levels)) if k != reference]
+
+
+def _ends(part: NumericColumn) -> tuple[float, float]:
+    """Bounds, after the transform."""
+    if part.transform == "log1p":
+        return math.log1p(part.low), math.log1p(part.high)
+    return part.low, part.high
+
+
+def _named(part: CategoricalColumn | NumericColumn, scale: float) -> list[tuple[str, float]]:
+    """Name and slope of each of a column's features, of norm at most `scale` together."""
+    if isinstance(part, CategoricalColumn):
+        return [(f"{part.name}={part.levels[k]}", scale) for k in _beside_reference(part)]
+    low, high = _ends(part)
+    name = f"log1p({part.name})" if part.transform == "log1p" else part.name
+    return [(name, 2 * scale / (high - low))]
+
+
+def _readable(
+    asked: AskedEffects, noise: float, records: float, rounds: int, privacy: Privacy, noisy: str
+) -> None:
+    """Say what the noise will probably hide, and refuse it, before anything is spent."""
+    spread = noise * asked.statistic.units[1] / math.sqrt(rounds - 1)
+    curvature = USUAL_CURVATURE * records / len(asked.columns)
+    excess = 2 * FAR * spread * math.sqrt(len(asked.names)) / curvature
     if excess <= 1:
         return
     said = f"noise at epsilon {epsilon_of(privacy):g} would probably hide all effects"
@@ -197,45 +292,3 @@ def exposures(asked: Survival, schema: Schema, table: Table) -> Floats:
     events = good & happened & (at < len(ends))
     seen[events, at[events]] = -1.0
     return np.asarray(seen)
-
-
-def _features(
-    schema: Schema, asked: Survival, columns: Sequence[str] | None, table: Table
-) -> tuple[Floats, tuple[str, ...], tuple[float, ...], Flags]:
-    """Features (n, p) of norm at most 1, their names, their slopes, and which records have all."""
-    parts = {c.name: c for c in schema.columns if c.name not in (asked.time, asked.event)}
-    wanted = list(parts) if columns is None else list(columns)
-    for name in wanted:
-        checks.one_of("columns", name, list(parts))
-    for name in (*wanted, asked.time, asked.event):
-        if name not in table.columns:
-            raise InputError(f"{table.source} lacks the column {name!r}, which is asked for.")
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise InputError(f"columns must name distinct columns, at least one, not {wanted}.")
-    made: list[Array] = []
-    names: list[str] = []
-    slopes: list[float] = []
-    whole = np.ones(len(table), bool)
-    scale = 1 / math.sqrt(len(wanted))
-    for part in (parts[name] for name in wanted):
-        if isinstance(part, CategoricalColumn):
-            place = level_places(schema, part.name, part.levels, table)
-            whole &= place >= 0
-            reference = part.levels.index(part.reference or part.levels[0])
-            for k, level in enumerate(part.levels):
-                if k != reference:
-                    made.append(scale * (place == k))
-                    names.append(f"{part.name}={level}")
-                    slopes.append(scale)
-            continue
-        assert isinstance(part, NumericColumn)
-        x = readable_numbers(schema, part.name, table, part.date)
-        whole &= ~np.isnan(x)
-        x, low, high, name = np.clip(x, part.low, part.high), part.low, part.high, part.name
-        if part.transform == "log1p":
-            x, low, high, name = np.log1p(x), math.log1p(low), math.log1p(high), f"log1p({name})"
-        slope = 2 * scale / (high - low)
-        made.append(slope * (x - (low + high) / 2))
-        names.append(name)
-        slopes.append(slope)
-    return np.column_stack(made), tuple(names), tuple(slopes), whole

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Ints
+from tacenda._types import Floats, Ints
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.data.encoding import level_places, missing_cells, readable_numbers
 from tacenda.data.readers import read_table
@@ -21,8 +22,9 @@ from tacenda.errors import InputError, PrivacyError
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.graph import complete
 from tacenda.privacy.settings import Privacy
+from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
-from tacenda.questions.tables import rows_of
+from tacenda.questions.tables import TableSums, rows_of
 from tacenda.tables.asked import EVERYONE, NO_GROUP, levels_of
 from tacenda.tables.describing import declared_size, placed, released_sum
 from tacenda.tables.forecasting import (
@@ -110,30 +112,86 @@ def survival(
     True
     """
     checks.one_of("noisy", noisy, ("refuse", "keep"))
-    asked = survival_of(schema, points)
-    groups = (EVERYONE,) if by is None else (*levels_of(schema, by), NO_GROUP)
-    statistic = statistic_of(len(groups), len(asked.points))
+    asked = AskedCurves.of(schema, by, points, times)
+    statistic = asked.statistic
     table = read_table(data) if isinstance(data, str | Path) else Table.of(data)
-    for name in (asked.time, asked.event, by, schema.person):
-        if name is not None and name not in table.columns:
-            raise InputError(f"{table.source} lacks the column {name!r}, which is asked for.")
-    group = np.zeros(len(table), np.int64)
-    if by is not None:
-        group = level_places(schema, by, groups[:-1], table)
-        group = np.where(group < 0, len(groups) - 1, group)
-    rows = rows_of(statistic, group, [life_cells(asked, schema, table)])
+    asked.require(schema, table)
+    rows = asked.rows(schema, table)
     problem = placed(rows, schema, table, nodes, declared_size(privacy, public_size))
     if privacy is not None:
         facts = Facts.of(problem, privacy.adjacency)
         asking = StatisticRelease(statistic, noise_of(problem.n_nodes))
         noise = planned_noise(asking, facts, complete(problem.n_nodes), privacy)
-        size = float(facts.sizes.sum()) / max(len(groups) - 1, 1)
-        _readable(noise / statistic.scales["0"], len(asked.points), size, privacy, noisy)
+        _readable(asked, noise, float(facts.sizes.sum()), privacy, noisy)
     total, noise, records, promise, about = released_sum(
         statistic, problem, privacy, seed, (ledger, dataset), table.source
     )
-    about |= {"time": asked.time, "event": asked.event, "by": by}
-    return SurvivalCurves(groups, asked.points, total, noise, records, promise, times, level, about)
+    return asked.curves(total, noise, records, promise, level, about)
+
+
+@dataclass(frozen=True)
+class AskedCurves:
+    """What survival curves ask of the records, from a schema alone; groups: as in
+    `SurvivalCurves`."""
+
+    survival: Survival
+    by: str | None
+    groups: tuple[str, ...]
+    times: str
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        by: str | None = None,
+        points: Sequence[float] | None = None,
+        times: str = TIMES[0],
+    ) -> AskedCurves:
+        """Decide what is asked; arguments: as for `survival`."""
+        checks.one_of("times", times, TIMES)
+        groups = (EVERYONE,) if by is None else (*levels_of(schema, by), NO_GROUP)
+        return cls(survival_of(schema, points), by, groups, times)
+
+    @property
+    def statistic(self) -> TableSums:
+        """The question to each record."""
+        return statistic_of(len(self.groups), len(self.survival.points))
+
+    def require(self, schema: Schema, table: Table) -> None:
+        """Refuse a table without the columns."""
+        for name in (self.survival.time, self.survival.event, self.by, schema.person):
+            if name is not None and name not in table.columns:
+                raise InputError(f"{table.source} lacks the column {name!r}, which is asked for.")
+
+    def rows(self, schema: Schema, table: Table) -> Floats:
+        """Make each record's row; none is refused."""
+        group = np.zeros(len(table), np.int64)
+        if self.by is not None:
+            group = level_places(schema, self.by, self.groups[:-1], table)
+            group = np.where(group < 0, len(self.groups) - 1, group)
+        return rows_of(self.statistic, group, [life_cells(self.survival, schema, table)])
+
+    def noise_reach(self, noise: float, records: float) -> float:
+        """How far noise alone moves survival at the end, with 95 %; records: of all groups."""
+        size = records / max(len(self.groups) - 1, 1)
+        std = noise / self.statistic.scales["0"]
+        return intervals.quantile(LEVEL) * std * math.sqrt(len(self.survival.points)) / size
+
+    def curves(
+        self,
+        total: Floats,
+        noise: float,
+        records: int | None,
+        privacy: Statement | None,
+        level: float,
+        about: dict[str, Any],
+    ) -> SurvivalCurves:
+        """What a released sum tells."""
+        asked = self.survival
+        about |= {"time": asked.time, "event": asked.event, "by": self.by}
+        return SurvivalCurves(
+            self.groups, asked.points, total, noise, records, privacy, self.times, level, about
+        )
 
 
 def survival_of(schema: Schema, points: Sequence[float] | None) -> Survival:
@@ -165,8 +223,11 @@ def life_cells(asked: Survival, schema: Schema, table: Table) -> Ints:
     return np.where(np.isnan(time) | (time <= 0) | gone, -1, cells)
 
 
-def _readable(std: float, points: int, size: float, privacy: Privacy, noisy: str) -> None:
-    wide = intervals.quantile(LEVEL) * std * math.sqrt(points) / size
+def _readable(
+    asked: AskedCurves, noise: float, records: float, privacy: Privacy, noisy: str
+) -> None:
+    size, points = records / max(len(asked.groups) - 1, 1), len(asked.survival.points)
+    wide = asked.noise_reach(noise, records)
     if wide <= MOST_SHARE:
         return
     said = (

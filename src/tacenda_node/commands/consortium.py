@@ -296,6 +296,8 @@ def consortium_draft(
         typer.echo(made.chosen.explain())
         typer.echo("")
     typer.echo("\n".join(in_plain_words(made.plan, consortium.identity_of(folder).name)))
+    for sentence in made.noisy:
+        typer.echo(f"Mind: {sentence}.")
     _report_kit(folder)
     typer.echo(
         f"Send {folder / consortium.CONTRACT} to all; each runs `tacenda consortium accept`, "

@@ -126,8 +126,32 @@ def _deployed(folder: Path) -> dict[str, Any]:
             "as_planned": as_planned(statement, plan, place),
         },
         "model": None if certificate is None else certificate["body"]["model"],
+        "tables": _tables(contract, statement, plan),
         "evaluation": _evaluation(folder, contract, signed),
     }
+
+
+def _tables(contract: Contract, statement: Statement, plan: RunPlan) -> list[dict[str, Any]]:
+    """What was spent on each table: its share of the run's budget, and what it costs alone."""
+    parts, events = contract.table_parts(), statement.charges.each()
+    if not parts:
+        return []
+    own = Charges((one, 1) for one in events)
+    if contract.has_training:  # the last release of the first round
+        own = Charges([(list(statement.charges.each())[plan.releases[0] - 1], 1)])
+    alone = replace(statement, charges=own, n_nodes=1).epsilon
+    total = sum(part.get("share", 1.0) for part in parts.values())
+    whole = contract.tables_share if contract.has_training else 1.0
+    return [
+        {
+            "table": name,
+            "by": part.get("by"),
+            "share": whole * part.get("share", 1.0) / total,
+            "epsilon": alone,
+            "with": sorted(parts.keys() - {name}),
+        }
+        for name, part in parts.items()
+    ]
 
 
 def booked(
@@ -276,6 +300,7 @@ def _simulated(folder: Path) -> dict[str, Any]:
             },
             "plan": None,
             "model": None,
+            "tables": [],
             "evaluation": None,
         }
     except (KeyError, TypeError, ValueError, IndexError):

@@ -174,6 +174,31 @@ class EvaluationTerms(_Part):
     residual_bound: Positive | None = None
 
 
+class DescribeTerms(_Part):
+    """A table of who is in it (`tacenda describe`): share of the budget beside a training, or
+    beside the other table; groups, columns and quantiles."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    by: str | None = None
+    columns: list[str] | None = None
+    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] = [0.25, 0.5, 0.75]
+    bins: Annotated[int, Field(ge=2, le=1000)] = 20
+
+
+class SurvivalTerms(_Part):
+    """Survival curves (`tacenda survival`) at the schema's time points: share as for a table."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    by: str | None = None
+    times: Literal["between points", "on points"] = "between points"
+
+
+class HazardTerms(_Part):
+    """Cox's model in groups (`tacenda hazards`), which is a contract's only question."""
+
+    columns: list[str] | None = None
+
+
 class EvaluatedRun(_Part):
     """Of the closing run, whose contract the members derive and nobody writes: which run's model it
     evaluates. run: its `run_id`; model: SHA-256 of the model, the same at every member."""
@@ -199,7 +224,9 @@ class Contract(_RunSettings):
     for a real run.
 
     amendment, follows: of an amended text, its number and the hash of the text before it. left: the
-    members who have left the run for good; the others sign. evaluation: a closing evaluation on
+    members who have left the run for good; the others sign. describe, survival: tables that open
+    the run, or are all of it; hazards: Cox's model; tables: the question that follows from the
+    tables beside a training and the schema. evaluation: a closing evaluation on
     held-out records. evaluates: never in a file (`node.evaluation_run`).
     """
 
@@ -218,6 +245,10 @@ class Contract(_RunSettings):
     prepare: PrepareTerms | None = None
     privacy: PrivacyTerms
     absence: AbsenceTerms = AbsenceTerms()
+    describe: DescribeTerms | None = None
+    survival: SurvivalTerms | None = None
+    hazards: HazardTerms | None = None
+    tables: dict[str, Any] | None = None
     evaluation: EvaluationTerms | None = None
     evaluates: EvaluatedRun | None = None
     amendment: Annotated[int, Field(ge=1, le=1000)] | None = None
@@ -255,6 +286,7 @@ class Contract(_RunSettings):
                     f"edge {a} - {b}: at least one end must accept connections (listens = true)"
                 )
         self._check_evaluation()
+        self._check_tables()
         if (self.amendment is None) != (self.follows is None):
             raise ValueError("amendment and follows must both be there, or neither")
         strangers = [name for name in self.left or () if name not in names]
@@ -297,6 +329,43 @@ class Contract(_RunSettings):
                 f"model, not {method.closing_mixings}"
             )
 
+    def _check_tables(self) -> None:
+        """Tables have a question, which opens the training or is the run's only one."""
+        name, parts = self.algorithm.name, self.table_parts()
+        if (self.tables is not None) != (bool(parts) and self.has_training):
+            raise ValueError(
+                "tables belongs to describe or survival beside a training, whose question it is; "
+                "draft the contract from its terms"
+            )
+        if (self.hazards is not None) != (name == "hazard-newton") or (
+            self.hazards is not None and len(parts) > 1
+        ):
+            raise ValueError(
+                "hazards belongs to the algorithm 'hazard-newton' alone; terms name it 'cox'"
+            )
+        if self.tables is not None and self.tables_share >= 1:
+            raise ValueError(
+                "describe.share and survival.share must leave the training a share, and add up to "
+                f"{self.tables_share:g}; choose smaller ones"
+            )
+        if parts and not self.has_training and self.evaluation is not None:
+            raise ValueError("evaluation needs a training; leave it out (--held-out 0)")
+
+    def table_parts(self) -> dict[str, Any]:
+        """The tables' terms by name, as plain values."""
+        parts = {"describe": self.describe, "survival": self.survival, "hazards": self.hazards}
+        return {k: v.model_dump(mode="json") for k, v in parts.items() if v is not None}
+
+    @property
+    def has_training(self) -> bool:
+        """Whether a loss is minimised, rather than a table or hazard ratios released."""
+        return self.algorithm.name not in ("statistic", "hazard-newton")
+
+    @property
+    def tables_share(self) -> float:
+        """Share of the budget (mu^2) that the tables beside a training take."""
+        return sum(part.share for part in (self.describe, self.survival) if part is not None)
+
     @classmethod
     def build(cls, values: dict[str, Any]) -> Contract:
         """From plain values, with one-sentence errors."""
@@ -309,12 +378,7 @@ class Contract(_RunSettings):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(step) for step in first["loc"]) or "contract"
-            rule = first["msg"].removeprefix("Value error, ")
-            raise InputError(
-                f"contract field {place}: {rule}; correct it in the contract file."
-            ) from None
+            raise _sentence(error) from None
 
     @property
     def preparation(self) -> dict[str, Any] | None:
@@ -398,6 +462,29 @@ class Contract(_RunSettings):
             path: hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
             for path, value in leaves
         }
+
+
+def table_terms(parts: dict[str, Any]) -> dict[str, Any]:
+    """Terms of tables by name, checked, as plain values."""
+    kinds: dict[str, type[_Part]] = {
+        "describe": DescribeTerms,
+        "survival": SurvivalTerms,
+        "hazards": HazardTerms,
+    }
+    found = {}
+    for name, values in parts.items():
+        try:
+            found[name] = kinds[name].model_validate(values).model_dump(mode="json")
+        except ValidationError as error:
+            raise _sentence(error, name) from None
+    return found
+
+
+def _sentence(error: ValidationError, part: str = "") -> InputError:
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in (part, *first["loc"]) if step != "") or "contract"
+    rule = first["msg"].removeprefix("Value error, ")
+    return InputError(f"contract field {place}: {rule}; correct it in the contract file.")
 
 
 def _words(value: Any) -> str:

@@ -33,6 +33,9 @@ TITLE = ": evaluation"
 # What a closing run does not take over from its contract
 _OF_TRAINING = (
     "evaluation",
+    "describe",
+    "survival",
+    "tables",
     "amendment",
     "follows",
     "left",

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacenda._types import Array, Flags
+from tacenda._types import Array, Flags, Floats
 from tacenda.data.encoding import encode_usable
 from tacenda.data.holding_out import held_out_by_coin
+from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
+from tacenda.data.table import Table
 from tacenda.errors import InputError
 from tacenda.privacy.lasting.fingerprints import keyed
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.held_out import keyed_positions
 from tacenda.problem.problem import Problem
 from tacenda_node.identity.contract import Contract
+from tacenda_node.peer.agreed_tables import AgreedTables, require_agreed, table_records
 from tacenda_node.peer.run_plan import declared_of, loss_of
 
 
@@ -43,20 +46,28 @@ def read_records(
         assert ledger is not None
         with LedgerStore(ledger) as store:
             key = store.secret("records kept of each person")
+    whole = read_table(data, ragged="blank") if isinstance(data, (str, Path)) else Table.of(data)
+    if contract.table_parts() and not contract.has_training:
+        _check_size(contract, member, len(whole))
+        own = table_records(contract, schema, whole)
+        return MemberRecords(problem_of(contract, contract.member(member).size, *own, key))
     dataset = encode_usable(
         schema,
-        data,
+        whole,
         blank=contract.privacy.adjacency == "replace-one",
         records_per_person=most,
         person_key=key,
     )
     _check_size(contract, member, dataset.X.shape[0])
     persons = None if most is None else dataset.persons
+    beside: Floats | None = None
+    if contract.tables is not None:
+        asked = AgreedTables.of(contract, schema)
+        beside = asked.beside(schema, whole, dataset.n_records, most, key)
     if contract.evaluation is None:
         size = contract.member(member).size
-        return MemberRecords(
-            problem_of(contract, size, dataset.X, dataset.y, persons, dataset.fingerprints)
-        )
+        read = (dataset.X, dataset.y, persons, dataset.fingerprints)
+        return MemberRecords(problem_of(contract, size, *read, beside=beside))
     assert ledger is not None
     marks = dataset.fingerprints
     assert marks is not None
@@ -71,6 +82,7 @@ def read_records(
                 dataset.y[side],
                 None if persons is None else persons[side],
                 marks[side],
+                beside=None if beside is None else beside[side],
             )
             for size, side in zip(sizes, (~kept, kept), strict=True)
         )
@@ -122,11 +134,15 @@ def checked_schema(contract: Contract, schema_path: str | Path) -> Schema:
         )
     require_public_rule(schema)
     p = contract.problem
+    if contract.table_parts():
+        require_agreed(contract, schema)
     if contract.privacy.records_per_person is not None and schema.person is None:
         raise InputError(
             "contract field privacy.records_per_person needs the schema's person, the column with "
             "the persons' ids, and the schema names none; agree on a schema that does."
         )
+    if contract.table_parts() and not contract.has_training:
+        return schema
     if len(schema.feature_names) != p.n_features:
         raise InputError(
             f"contract field problem.n_features must be the schema's {len(schema.feature_names)} "
@@ -187,10 +203,13 @@ def problem_of(
     y: Any,
     persons: Array | None = None,
     fingerprints: Array | None = None,
+    key: bytes | None = None,
+    beside: Floats | None = None,
 ) -> Problem:
     """Encoded rows and label codes as a member's part of the problem; size: the public one;
     persons: whose each record is, where persons are the unit; fingerprints: of the records as they
-    were read."""
+    were read; key: of the draw of kept records, where it is still to be made; beside: as for
+    `Problem`."""
     p = contract.problem
     unit: dict[str, Any] = {}
     if persons is not None:
@@ -202,5 +221,7 @@ def problem_of(
         classes=None if p.classes is None else range(len(p.classes)),
         public_sizes=[float(size)],
         fingerprints=fingerprints,
+        person_key=key,
+        beside=beside,
         **unit,
     )

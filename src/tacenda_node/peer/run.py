@@ -28,6 +28,7 @@ from tacenda_node.operate import logs
 from tacenda_node.operate.policy import Approval, PolicyFile
 from tacenda_node.operate.policy import require as require_policy
 from tacenda_node.operate.settings import NodeSettings
+from tacenda_node.peer import agreed_tables
 from tacenda_node.peer.evaluation_plan import model_digest
 from tacenda_node.peer.evaluation_run import EvaluationRun
 from tacenda_node.peer.member import Member
@@ -209,6 +210,9 @@ def _save(member: Member, training: _Training, result: RunResult) -> None:
         training.session.witness.caught,
         training.allowed,
     )
+    if member.contract.table_parts():
+        absent = training.session.exchange.absent
+        agreed_tables.save(member.options.state, result, member.contract, member.schema, absent)
 
 
 def _evaluate(

@@ -12,6 +12,7 @@ import numpy as np
 from tacenda import losses, regularisers
 from tacenda._types import Array
 from tacenda.algorithms.registry import code_of, from_plain
+from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.whitened import prepared
 from tacenda.errors import PrivacyError
 from tacenda.graph.coalition import leverage
@@ -28,6 +29,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.questions.blank import BlankQueries
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts, RecordMap
+from tacenda.questions.statistics import statistic_from_plain
 from tacenda.runtime.budget import Calibration
 from tacenda.runtime.rehearsal import Notebook, blank_host, rehearse, releases_by_round
 from tacenda.runtime.spec import RunSpec
@@ -87,6 +89,9 @@ def make_plan(contract: Contract) -> RunPlan:
     topology = topology_of(contract)
     named = from_plain(contract.algorithm.model_dump())
     algorithm = prepared(named, contract.preparation)
+    if contract.tables is not None:
+        statistic = statistic_from_plain(contract.tables)
+        algorithm = Tabled(algorithm, statistic, contract.tables_share)
     facts = facts_of(contract)
     code = code_of(algorithm)
     if code is not None and contract.algorithm.code is None:

@@ -25,6 +25,7 @@ from tacenda.planning.contract_terms import PLANNED, choice_terms
 from tacenda.terms.closing import EXACT
 from tacenda_node.identity.contract import Contract, Member
 from tacenda_node.identity.contract_files import named_edges
+from tacenda_node.peer import agreed_tables
 from tacenda_node.peer.evaluation_plan import closing_plan
 from tacenda_node.peer.member_records import require_public_rule
 from tacenda_node.peer.run_plan import RunPlan, facts_of, make_plan, topology_of
@@ -36,16 +37,19 @@ if TYPE_CHECKING:
 AUTO = "auto"
 USUAL_SHARE = 0.2  # of every member's records, held out for the evaluation
 DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
+TABLES_ONLY = ("tables", "cox")  # algorithms of terms without a training
 NOT_IN_CONTRACT = ("authority", "invitation")  # of a card
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """A contract with its run plan, and the planner's choice where the terms left it open."""
+    """A contract with its run plan, and the planner's choice where the terms left it open; noisy:
+    what the noise will leave unreadable of its tables."""
 
     contract: Contract
     plan: RunPlan
     chosen: Plan | None
+    noisy: list[str]
 
 
 def read_terms(path: str | Path) -> dict[str, Any]:
@@ -85,7 +89,7 @@ def draft(
 
     graph: ring (by default), path, star or complete, unless the terms have `edges` or `graph`.
     """
-    values = with_schema(terms, schema)
+    values = agreed_tables.drafted(with_schema(terms, schema), schema)
     _require_members_per_person(values)
     require_public_rule(schema)
     edges, named = values.pop("edges", None), values.pop("graph", None)
@@ -108,7 +112,8 @@ def draft(
     plan = make_plan(contract)
     if contract.evaluation is not None:
         closing_plan(contract)  # nothing is drafted that a node would refuse
-    return Drafted(contract, plan, chosen)
+    noisy = agreed_tables.noise_words(plan, schema) if contract.table_parts() else []
+    return Drafted(contract, plan, chosen, noisy)
 
 
 def _require_members_per_person(terms: dict[str, Any]) -> None:
@@ -197,6 +202,9 @@ def _can_be_evaluated(terms: dict[str, Any]) -> bool:
     and it is known what the loss predicts."""
 
     if terms.get("privacy", {}).get("members_per_person", 1) > 1:
+        return False
+    named = terms.get("algorithm")
+    if named in TABLES_ONLY or (isinstance(named, dict) and named.get("name") in TABLES_ONLY):
         return False
     loss = terms.get("problem", {}).get("loss")
     try:

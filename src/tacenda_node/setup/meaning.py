@@ -28,6 +28,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         ("records", unfit_rule(contract)),
         ("against", against(pooled(plan))),
     ]
+    found += [("table", words) for words in table_words(contract)]
     if contract.evaluation is not None:
         found.append(("evaluation", _evaluation_terms(contract)))
     return found + [("mind", sentence) for sentence in minded(plan)]
@@ -43,14 +44,19 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         if terms.adjacency == "replace-one"
         else "The number of your records stays secret."
     )
+    done = "learn one model together" if contract.has_training else "add up counts"
     sentences = [
-        f"{contract.title}: {len(contract.members)} members learn one model together from "
+        f"{contract.title}: {len(contract.members)} members {done} from "
         f"{_about(terms.adjacency)}{total} records, in {counted(contract.rounds, 'round')} of "
         f"{plan.spec.algorithm.title}, {learnt(contract)}. No record leaves its member.",
         f"Cost: what anybody learns about {_one(plan)} is limited by epsilon "
         f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
         f"of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
+        *(
+            f"The same cost pays for a table: {words}."
+            for words in (table_words(contract) if contract.has_training else ())
+        ),
         *_evaluation(contract, me),
         unfit_rule(contract).capitalize() + ".",
         _absence(contract),
@@ -82,10 +88,30 @@ def minded(plan: RunPlan) -> list[str]:
 def learnt(contract: Contract) -> str:
     """The loss with its options, and those of the regulariser."""
     p = contract.problem
+    if not contract.has_training:
+        return "no model that predicts: " + "; ".join(table_words(contract))
     words = f"loss {p.loss}{_options(p.loss_options)}"
     if p.regulariser_options:
         words += f", regulariser {p.regulariser}{_options(p.regulariser_options)}"
     return words
+
+
+def table_words(contract: Contract) -> list[str]:
+    """Each table with its groups and its share of the budget."""
+    said, parts = [], contract.table_parts()
+    titles = {
+        "describe": "who is in the data",
+        "survival": "survival curves",
+        "hazards": "hazard ratios",
+    }
+    for name, part in parts.items():
+        words = titles[name] + (f" by {part['by']}" if part.get("by") else "")
+        if part.get("columns"):
+            words += f" ({', '.join(part['columns'])})"
+        if contract.has_training:
+            words += f", in round 1, for {part['share']:.3g} of the budget (in squares)"
+        said.append(words)
+    return said
 
 
 def _options(options: dict[str, float] | None) -> str:

@@ -68,10 +68,7 @@ async def enter(
     reader, writer = await dial(relay, proxy)
     try:
         async with asyncio.timeout(patience):
-            greeting = await reader.readexactly(2)
-            if greeting[:1] == REFUSED:  # a full relay greets nobody
-                raise _refusal(relay, greeting[1:])
-            greeting += await reader.readexactly(len(GREETING) + 30)
+            greeting = await reader.readexactly(len(GREETING) + 32)
         if not greeting.startswith(GREETING):
             raise NetworkError(f"there is no relay at {relay}: it answers in another protocol")
         writer.write(role + room + _mac(token, greeting, role, room))
@@ -82,7 +79,8 @@ async def enter(
             if said == JOINED:
                 return reader, writer
             if said != STILL:
-                raise _refusal(relay, await reader.readexactly(1) if said == REFUSED else b"")
+                why = await reader.readexactly(1) if said == REFUSED else b""
+                raise NetworkError(f"relay {relay}: {REASONS.get(why, 'it speaks nonsense')}")
     except BaseException as failed:
         await hang_up(writer)
         if isinstance(failed, TimeoutError):
@@ -90,10 +88,6 @@ async def enter(
         if isinstance(failed, (OSError, asyncio.IncompleteReadError)):
             raise NetworkError(f"relay {relay} closed the stream") from None
         raise
-
-
-def _refusal(relay: str, why: bytes) -> NetworkError:
-    return NetworkError(f"relay {relay}: {REASONS.get(why, 'it speaks nonsense')}")
 
 
 def greeted(relay: str, seconds: float = 5.0) -> str:

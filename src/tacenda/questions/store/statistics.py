@@ -122,4 +122,5 @@ class Statistics(Scores):
             self.n_outputs,
             self.loss.kind,
             lambda model: self.scores(first, last, model),
+            None if self.beside is None else read_only(self.beside[first:last]),
         )

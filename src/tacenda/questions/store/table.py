@@ -93,6 +93,8 @@ class Table:
         # How many records were read so far, each as often as it was: what a run's work is told by
         self.reads = np.zeros(1)
         self._kernel_rows: tuple[Any, Any] | None = None
+        # (N, q) other rows of the same records, for tables beside a training
+        self.beside: Floats | None = None
 
     @cached_property
     def _adds_in_single(self) -> bool:

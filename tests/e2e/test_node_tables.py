@@ -1,0 +1,161 @@
+"""Tables and Cox's model on real nodes: beside a training under one budget, and as all of a
+contract."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tacenda as tc
+from node_stage import Crowd
+from tacenda.data.schema import Schema
+from tacenda.tables.asked import Asked
+from tacenda_node import evidence
+from tacenda_node.operate.settings import write_settings
+from tacenda_node.peer.agreed_tables import AgreedTables
+from tacenda_node.setup import drafting
+
+POINTS = [1.0, 2.0, 3.0, 4.0]
+SIZES = (1400, 1000, 1600)
+PRIVACY = {"epsilon": 3.0, "delta": 1e-5, "coalition": 1}
+
+
+def schema() -> Schema:
+    return Schema.build(
+        columns=[
+            {"kind": "numeric", "name": "age", "low": 0, "high": 100, "impute": 50},
+            {"kind": "categorical", "name": "arm", "levels": ["old", "new"], "impute": "old"},
+        ],
+        label={"name": "died", "classes": ["0", "1"]},
+        missing="impute",
+        survival={"time": "t", "event": "died", "points": POINTS},
+    )
+
+
+def records(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    arm = rng.choice(["old", "new"], n)
+    age = np.clip(rng.normal(55, 15, n), 0, 100).round(1)
+    time = rng.exponential(3.0 * np.exp(0.7 * (arm == "new") - 0.01 * (age - 55)))
+    age[rng.uniform(size=n) < 0.05] = np.nan
+    died = np.where(time < 4, "1", "0")
+    return pd.DataFrame({"age": age, "arm": arm, "died": died, "t": np.minimum(time, 4.0)})
+
+
+def cards() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"m{k}",
+            "size": size,
+            "address": "localhost:1",
+            "fingerprint": f"{k:064x}",
+            "signing_key": base64.b64encode(k.to_bytes(32, "big")).decode(),
+            "authority": "-----BEGIN CERTIFICATE-----",
+        }
+        for k, size in enumerate(SIZES)
+    ]
+
+
+def crowd(folder: Path, **terms: Any) -> tuple[Crowd, pd.DataFrame]:
+    made = drafting.draft(cards(), {"title": "study", "privacy": PRIVACY, **terms}, schema())
+    folder.mkdir(parents=True, exist_ok=True)
+    frames, files = [], {}
+    for k, size in enumerate(SIZES):
+        frames.append(records(size, k))
+        files[f"m{k}"] = folder / f"m{k}.csv"
+        frames[-1].to_csv(files[f"m{k}"], index=False)
+    real = {"rehearsal": False, "no_budget": True}
+    stage = Crowd(
+        folder,
+        made.contract,
+        ledgers=folder / "ledgers",
+        options=dict.fromkeys(made.contract.names, real),
+        schema=schema(),
+        data=files,
+    )
+    return stage, pd.concat(frames)
+
+
+def found(crowd: Crowd, name: str, table: str) -> dict[str, Any]:
+    path = crowd.folder(name) / "state" / "tables" / f"{table}.json"
+    values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return values
+
+
+@pytest.mark.slow
+def test_tables_open_a_training_under_one_budget(tmp_path: Path) -> None:
+    terms = {
+        "algorithm": {"name": "treegd"},
+        "rounds": 4,
+        "describe": {"share": 0.2, "by": "arm"},
+        "survival": {"share": 0.2, "by": "arm"},
+        "evaluation": {"held_out": 0.25},
+    }
+    stage, _ = crowd(tmp_path, **terms)
+    stage.keep_own_signatures()
+    kept = ("contract", "schema", "data", "identity", "state", "ledger")
+    for name in stage.names:
+        plain = stage._options(name)
+        write_settings(stage.folder(name), {k: plain[k] for k in kept} | {"no_budget": True})
+    stage.start()
+    stage.finish()
+    one = found(stage, "m0", "describe")
+    pack = evidence.make(stage.folder("m0"), tmp_path / "pack")
+    assert evidence.check(pack, contract=pack / "contract" / "contract.toml").ok
+    listed = json.loads((pack / "evidence.json").read_text("utf-8"))["facts"]["tables"]
+    assert [t["table"] for t in listed] == ["describe", "survival"]
+    assert [t["share"] for t in listed] == pytest.approx([0.2, 0.2])
+    assert 0 < listed[0]["epsilon"] < one["privacy"]["epsilon"]
+    assert one["total"] == found(stage, "m2", "describe")["total"]
+    assert one["records"] == 3000
+    # One budget holds for the training and both tables
+    assert 2.1 < one["privacy"]["epsilon"] <= 3.0 * (1 + 1e-6)
+    assert found(stage, "m0", "survival")["privacy"] == one["privacy"]
+    assert (stage.folder("m0") / "state" / "tables" / "describe.html").exists()
+    table = tc.tables.Description.from_plain(one)
+    mean = table.row("age", "mean").cells[-1]
+    assert mean.low < 55 < mean.high and mean.high - mean.low < 8
+    missing = table.row("age", "missing").cells[-1]
+    assert 60 < missing.value < 300
+    curves = tc.tables.SurvivalCurves.from_plain(found(stage, "m0", "survival"))
+    assert curves.log_rank is not None and curves.log_rank.p_value < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coalition", [1, "all"])
+def test_a_contract_of_tables_alone(tmp_path: Path, coalition: Any) -> None:
+    stage, whole = crowd(
+        tmp_path,
+        algorithm={"name": "tables"},
+        describe={"by": "arm"},
+        privacy={**PRIVACY, "coalition": coalition},
+    )
+    stage.start()
+    stage.finish()
+    one = found(stage, "m0", "describe")
+    asked = Asked.of(schema(), by="arm")
+    assert one["records"] == len(whole) and one["noise"] > 0
+    agreed = AgreedTables.of(stage.stage.contract, schema())
+    rows = agreed.rows(schema(), tc.data.Table.of(whole))
+    problem = tc.Problem([(rows, np.zeros(len(rows)))], loss="squared")
+    at = np.zeros((1, rows.shape[1]))
+    exact = problem.store.statistic(np.zeros(1, int), agreed.statistic, at)
+    off = (np.array(one["total"]) - exact[0]) / one["noise"]
+    assert 0 < np.abs(off).max() < 6 and asked.statistic.length == len(off)
+
+
+@pytest.mark.slow
+def test_hazard_ratios_of_several_members(tmp_path: Path) -> None:
+    stage, _ = crowd(tmp_path, algorithm="cox", privacy={**PRIVACY, "epsilon": 20.0})
+    stage.start()
+    stage.finish()
+    one = found(stage, "m1", "hazards")
+    effects = {e["name"]: e for e in one["effects"]}
+    assert effects["arm=new"]["low"] < np.exp(-0.7) < effects["arm=new"]["high"] < 1
+    assert 14 < one["privacy"]["epsilon"] <= 20 * (1 + 1e-6)

@@ -1,0 +1,163 @@
+"""Tables of a contract: the question follows from terms and schema, and the rows are those of the
+records that are trained on."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tacenda as tc
+from tacenda.data.encoding import encode_usable
+from tacenda.data.schema import Schema
+from tacenda.errors import InputError
+from tacenda_node.identity.contract import Contract
+from tacenda_node.peer.agreed_tables import AgreedTables
+from tacenda_node.peer.evaluation_plan import closing_contract
+from tacenda_node.peer.member_records import checked_schema, read_records
+from tacenda_node.setup import drafting
+from tacenda_node.setup.meaning import in_plain_words, meaning
+
+PRIVACY = {"epsilon": 3.0, "delta": 1e-5, "coalition": 1}
+BOTH = {"describe": {"share": 0.2, "by": "arm"}, "survival": {"share": 0.1}}
+
+
+def schema(top: float = 100.0, **changes: Any) -> Schema:
+    return Schema.build(
+        columns=[
+            {"kind": "numeric", "name": "age", "low": 0, "high": top},
+            {"kind": "categorical", "name": "arm", "levels": ["old", "new"]},
+        ],
+        label={"name": "died", "classes": ["0", "1"]},
+        survival={"time": "t", "event": "died", "points": [1.0, 2.0]},
+        **changes,
+    )
+
+
+def drafted(size: int = 900, **terms: Any) -> Any:
+    cards = [
+        {
+            "name": f"m{k}",
+            "size": size,
+            "address": "localhost:1",
+            "fingerprint": f"{k:064x}",
+            "signing_key": base64.b64encode(k.to_bytes(32, "big")).decode(),
+            "authority": "-----BEGIN CERTIFICATE-----",
+        }
+        for k in range(3)
+    ]
+    return drafting.draft(cards, {"title": "study", "privacy": PRIVACY, **terms}, schema())
+
+
+def trained(**terms: Any) -> Contract:
+    return drafted(algorithm={"name": "treegd"}, rounds=3, **BOTH, **terms).contract
+
+
+def test_shares_add_up_to_the_contracts_one_budget() -> None:
+    found = drafted(algorithm={"name": "treegd"}, rounds=3, **BOTH)
+    plan, contract = found.plan, found.contract
+    charges = [c.parameters["mu"][0] for c in plan.calibration.reserved.each()]
+    assert contract.tables_share == pytest.approx(0.3)
+    assert charges[1] ** 2 / sum(mu**2 for mu in charges) == pytest.approx(0.3, rel=1e-6)
+    said = " ".join(in_plain_words(plan, "m0"))
+    assert "who is in the data by arm, in round 1, for 0.2 of the budget" in said
+    assert ("table", "survival curves, in round 1, for 0.1 of the budget (in squares)") in meaning(
+        plan
+    )
+
+
+def test_the_planner_leaves_the_tables_their_share() -> None:
+    found = drafted(describe={"share": 0.2})
+    assert found.chosen is not None and found.contract.prepare is not None
+    mu = [c.parameters["mu"][0] for c in found.plan.calibration.reserved.each()]
+    assert mu[found.plan.releases[0] - 1] ** 2 / sum(m**2 for m in mu) == pytest.approx(0.2)
+
+
+def test_unreadable_columns_are_said_when_the_contract_is_drafted() -> None:
+    assert not drafted(5000, algorithm="tables", describe={"by": "arm"}).noisy
+    (said,) = drafted(30, algorithm="tables", describe={"by": "arm"}).noisy
+    assert "unreadable, with about 45 records in a group" in said
+
+
+def test_an_evaluation_knows_nothing_of_the_tables() -> None:
+    contract = trained(evaluation={"held_out": 0.2})
+    assert closing_contract(contract, "0" * 64, "masked").table_parts() == {}
+
+
+def test_a_contract_with_another_question_is_refused(tmp_path: Path) -> None:
+    contract = trained()
+    schema().write(tmp_path / "schema.toml")
+    checked_schema(contract, tmp_path / "schema.toml")
+    other = {**contract.to_plain(), "describe": {"share": 0.2}}
+    with pytest.raises(InputError, match="not what follows from the contract's tables"):
+        checked_schema(Contract.build(other), tmp_path / "schema.toml")
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"algorithm": "tables"}, r"needs \[describe\] or \[survival\]"),
+        ({"hazards": {}}, "Cox's model is a contract of its own"),
+        ({"algorithm": "cox", **BOTH}, "Cox's model is a contract of its own"),
+        ({"describe": {"share": 0.6}, "survival": {"share": 0.5}}, "leave the training a share"),
+        ({"describe": {"by": "colour"}}, "by must be one of"),
+        ({"describe": {"colour": 1}}, r"describe\.colour"),
+    ],
+)
+def test_terms_that_do_not_go_together(terms: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        drafted(**terms)
+
+
+def _table(n: int = 40) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0, 100, n)
+    age[::7] = np.nan
+    return {
+        "age": age,
+        "arm": rng.choice(["old", "new"], n),
+        "died": rng.choice(["0", "1"], n),
+        "t": rng.uniform(0.1, 3, n),
+    }
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_rows_beside_are_those_of_the_same_records(adjacency: str) -> None:
+    table, terms = _table(), {**PRIVACY, "adjacency": adjacency}
+    made = drafted(40, algorithm={"name": "treegd"}, rounds=3, privacy=terms, **BOTH)
+    own = read_records(made.contract, "m0", schema(), table, None).trained.store
+    whole = tc.data.Table.of(table)
+    every = AgreedTables.of(made.contract, schema()).rows(schema(), whole)
+    good = ~np.isnan(table["age"])
+    if adjacency == "replace-one":
+        np.testing.assert_array_equal(own.beside, every)
+    else:
+        np.testing.assert_array_equal(own.beside, every[good])
+        X = encode_usable(schema(), table, blank=False).X
+        np.testing.assert_allclose(own.rows, X)
+
+
+def test_rows_of_kept_records_of_persons() -> None:
+    table = {**_table(), "who": np.repeat([f"p{k}" for k in range(20)], 2)}
+    known = schema(person="who")
+    asked = AgreedTables.of({"describe": {"by": "arm"}}, known)
+    whole = tc.data.Table.of(table)
+    found = encode_usable(known, whole, blank=True, records_per_person=1, person_key=b"k" * 32)
+    rows = asked.beside(known, whole, found.n_records, 1, b"k" * 32)
+    here = found.y != 0  # blank ones have the first class
+    label = np.rint(rows[:, -1] * np.sqrt(rows.shape[1]) * 2)
+    assert here.sum() > 3 and len(rows) == found.n_records
+    np.testing.assert_array_equal(label[here], 1)
+    blank = np.isnan(rows).any(axis=1)
+    assert blank.sum() == (table["age"] != table["age"]).sum()
+
+
+def test_cox_reads_hazard_rows_and_nothing_else() -> None:
+    contract = drafted(40, algorithm="cox").contract
+    assert contract.hazards is not None and contract.hazards.columns == ["age", "arm"]
+    assert contract.rounds == 6 and not contract.has_training
+    own = read_records(contract, "m0", schema(), _table(), None).trained
+    assert own.n_features == 4 and len(own.store.labels) == 40
