@@ -29,8 +29,10 @@ import numpy as np
 
 import tacenda as tc
 from tacenda.algorithms.registry import from_plain
+from tacenda.data.columns import NumericColumn
 from tacenda.data.encoding import encode
-from tacenda.data.schema import Label, NumericColumn, Schema
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
 from tacenda_node.peer.run_plan import topology_of

@@ -10,7 +10,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from node_stage import Crowd, simulated, small_contract
-from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema
+from tacenda.data.columns import CategoricalColumn, NumericColumn
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda.runtime.run_folder import RunFolder
 
 N = 4000

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from node_stage import simulated, small_contract, small_schema
-from tacenda.data.schema import Label, Schema
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda_node.setup.rehearse import rehearse
 
 

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tacenda.data.schema import Label, NumericColumn, Schema
+from tacenda.data.columns import NumericColumn
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda.runtime.places import Form
 from tacenda_node.identity import certificates as identity
 from tacenda_node.identity import contract_files

@@ -451,7 +451,8 @@ def show_schema(schema: SchemaFile, as_json: flags.Json = False) -> None:
 
     Example: tacenda schema show patients.toml
     """
-    from tacenda.data.schema import NumericColumn, Schema
+    from tacenda.data.columns import NumericColumn
+    from tacenda.data.schema import Schema
 
     found = Schema.read(schema)
     if as_json:

@@ -17,6 +17,7 @@ from tacenda._lazy import lazily
 if TYPE_CHECKING:
     from tacenda.data import features, partition
     from tacenda.data.catalogue import NAMES, load
+    from tacenda.data.columns import CategoricalColumn, FeatureRule, NumericColumn
     from tacenda.data.dataset import Dataset
     from tacenda.data.draft import ColumnDraft, Draft, draft_schema
     from tacenda.data.encoding import encode
@@ -27,35 +28,28 @@ if TYPE_CHECKING:
         make_sparse_regression,
     )
     from tacenda.data.holding_out import held_out_by_coin, held_out_positions, hold_out
+    from tacenda.data.label import Label, Survival
     from tacenda.data.lazy_rows import LazyRows
     from tacenda.data.libsvm import load_libsvm, load_libsvm_dense
     from tacenda.data.quantiles import PrivateBounds, private_bounds
     from tacenda.data.readers import read_table
-    from tacenda.data.schema import (
-        CategoricalColumn,
-        FeatureRule,
-        Label,
-        NumericColumn,
-        Schema,
-        Survival,
-        UnconfirmedSchemaWarning,
-    )
+    from tacenda.data.schema import Schema, UnconfirmedSchemaWarning
     from tacenda.data.spread import SqueezedColumnWarning
     from tacenda.data.table import Table
 
 _HOMES = {
     "NAMES": "catalogue",
-    "CategoricalColumn": "schema",
+    "CategoricalColumn": "columns",
     "ColumnDraft": "draft",
     "Dataset": "dataset",
     "Draft": "draft",
-    "FeatureRule": "schema",
-    "Label": "schema",
+    "FeatureRule": "columns",
+    "Label": "label",
     "LazyRows": "lazy_rows",
-    "NumericColumn": "schema",
+    "NumericColumn": "columns",
     "PrivateBounds": "quantiles",
     "Schema": "schema",
-    "Survival": "schema",
+    "Survival": "label",
     "SqueezedColumnWarning": "spread",
     "Table": "table",
     "UnconfirmedSchemaWarning": "schema",

@@ -16,9 +16,11 @@ from pydantic import ValidationError
 from tacenda._types import Floats
 from tacenda.checks import nearest
 from tacenda.data.coded import Coded, is_number
+from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.dates import Order, order_of, year_of, years_of
+from tacenda.data.label import Label
 from tacenda.data.readers import column_names, read_table, source_name
-from tacenda.data.schema import DEFAULT_MISSING, CategoricalColumn, Label, NumericColumn, Schema
+from tacenda.data.schema import DEFAULT_MISSING, Schema
 from tacenda.data.spread import INNER, inner, outward, used_share
 from tacenda.data.table import Table
 from tacenda.errors import InputError

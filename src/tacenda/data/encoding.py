@@ -21,11 +21,12 @@ from tacenda.data import dates
 from tacenda.data.as_read import fingerprints
 from tacenda.data.basis import products
 from tacenda.data.coded import Coded, Entries, is_number, words_of
+from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.dataset import Dataset
 from tacenda.data.features import scale_rows
 from tacenda.data.lazy_rows import LazyRows
 from tacenda.data.readers import column_names, joined, read_table, source_name
-from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, UnconfirmedSchemaWarning
+from tacenda.data.schema import Schema, UnconfirmedSchemaWarning
 from tacenda.data.spread import LOOK_AT, warn_squeezed
 from tacenda.data.table import CHUNK_ROWS, Table
 from tacenda.errors import InputError, StateError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacenda.data.schema import NumericColumn, Schema
+from tacenda.data.columns import NumericColumn
+from tacenda.data.schema import Schema
 
 
 def write_random_records(schema: Schema, count: int, seed: int, path: str | Path) -> Path:

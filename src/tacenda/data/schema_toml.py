@@ -77,8 +77,6 @@ def _confirmed(block: str, source: str | None) -> str:
 
 
 def _declared(values: dict[str, Any]) -> str:
-    from tacenda.data.schema import without_usual
-
     confirmed, source = values.pop("confirmed"), values.pop("source")
     without_usual(values)
     if source:
@@ -86,3 +84,27 @@ def _declared(values: dict[str, Any]) -> str:
     return toml(values) + (
         "confirmed = true\n" if confirmed else f"confirmed = false  {UNCONFIRMED}\n"
     )
+
+
+# Fields that came after the first schemas, and the value that means what those meant.
+_USUAL: dict[str, Any] = {
+    "transform": "clip",
+    "centre": None,
+    "scale": None,
+    "period": None,
+    "date": None,
+    "two_valued": False,
+    "typical": None,
+    "missing_indicator": False,
+    "hats": None,
+    "breaks": None,
+    "atoms": [],
+    "monotone": None,
+}
+
+
+def without_usual(part: dict[str, Any]) -> None:
+    """Take fields at their usual value out of a column's fields."""
+    for field, usual in _USUAL.items():
+        if field in part and part[field] == usual:
+            del part[field]

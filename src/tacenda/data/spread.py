@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 
 from tacenda._types import Floats
-from tacenda.data.schema import NumericColumn, Schema
+from tacenda.data.columns import NumericColumn
+from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 
 MOST = 0.9  # the share of the values that should use more than a corner of the range

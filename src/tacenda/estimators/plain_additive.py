@@ -19,7 +19,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
 from tacenda._types import Array, Floats
-from tacenda.data.schema import CategoricalColumn, NumericColumn, Pair, Schema
+from tacenda.data.columns import CategoricalColumn, NumericColumn, Pair
+from tacenda.data.schema import Schema
 from tacenda.errors import UnsupportedError
 from tacenda.evaluation.shapes import Block, blocks
 

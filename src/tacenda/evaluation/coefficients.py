@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Floats
-from tacenda.data.schema import CategoricalColumn, Schema
+from tacenda.data.columns import CategoricalColumn
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.inference.design import INTERCEPT, Design
 from tacenda.inference.result import Inference, cost_of, holm

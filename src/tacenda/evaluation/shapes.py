@@ -18,7 +18,8 @@ from scipy.special import expit
 from tacenda._types import Array, Floats
 from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR, STRENGTH
 from tacenda.data.basis import products
-from tacenda.data.schema import CategoricalColumn, NumericColumn, Pair, Schema
+from tacenda.data.columns import CategoricalColumn, NumericColumn, Pair
+from tacenda.data.schema import Schema
 from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.data.schema import Label
+from tacenda.data.label import Label
 from tacenda.losses.registry import predicts
 
 

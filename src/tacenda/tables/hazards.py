@@ -14,9 +14,11 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.algorithms.newton import HazardNewton
+from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.encoding import level_places, missing_cells, readable_numbers
+from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
-from tacenda.data.schema import CategoricalColumn, NumericColumn, Schema, Survival
+from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError, PrivacyError
 from tacenda.graph import complete

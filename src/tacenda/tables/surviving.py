@@ -15,8 +15,9 @@ from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.data.encoding import level_places, missing_cells, readable_numbers
+from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
-from tacenda.data.schema import Schema, Survival
+from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError, PrivacyError
 from tacenda.evaluation import private_intervals as intervals

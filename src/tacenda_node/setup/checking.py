@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tacenda.data.columns import NumericColumn
 from tacenda.data.encoding import column_numbers, usable
 from tacenda.data.readers import iter_tables
-from tacenda.data.schema import NumericColumn, Schema
+from tacenda.data.schema import Schema
 from tacenda.errors import TacendaError
 from tacenda.privacy.accounting.events import at_members
 from tacenda.privacy.accounting.judge import judge

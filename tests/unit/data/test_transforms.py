@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda import data
+from tacenda.data.columns import NumericColumn
 from tacenda.data.encoding import encode_features
-from tacenda.data.schema import NumericColumn, Schema
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 
 LABEL = {"name": "y", "classes": ["a", "b"]}

@@ -15,8 +15,10 @@ from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitened import Whitened
 from tacenda.algorithms.whitening import Whitening
+from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.encoding import encode_features
-from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from tacenda.estimators.export import load_model
 from tacenda.evaluation.coefficients import INTERCEPT, coefficient_table, run_coefficients, spans_of

@@ -13,7 +13,8 @@ import pytest
 
 import tacenda as tc
 from node_stage import small_contract, small_schema
-from tacenda.data.schema import Label, Schema
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.text import toml
 from tacenda.planning.contract_terms import plan_terms
