@@ -1,5 +1,5 @@
-"""What every test shares: slow tests wait to be asked for, hypothesis is reproducible, and each
-kernel is compiled by one worker for all."""
+"""What every test shares: slow tests wait to be asked for, hypothesis is reproducible, each kernel
+is compiled by one worker for all, and no process computes with more than one thread."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Workers and members share few cores, and threads of BLAS that wait for each other burn them: a
+# test with eigenvalues took thirty times its processor time. Read when numpy is imported.
+for library in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 settings.register_profile(
     "house",
