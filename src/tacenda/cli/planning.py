@@ -231,9 +231,13 @@ def _planned(found: RunConfig, whole_numbers: bool) -> Plan:
     from tacenda.planning import plan_facts
     from tacenda.privacy.settings import Privacy
     from tacenda.runs.cost import public_run
+    from tacenda.runs.form import with_form
     from tacenda.terms.border import stated
     from tacenda.terms.privacy import Promise
 
+    found, taken = with_form(found)
+    for sentence in taken:
+        show.note(f"note: {sentence}")
     run, fixed = public_run(found), found.run.fixed_settings()
     plan = plan_facts(
         run.facts,

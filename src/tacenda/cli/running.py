@@ -134,7 +134,9 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
     from tacenda.formats.text import toml
     from tacenda.runs.choice import resolved
     from tacenda.runs.cost import check_declared, cost, public_run
+    from tacenda.runs.form import with_form
 
+    config, taken = with_form(config)
     check_declared(config)
     public = public_run(config)
     if print_config:
@@ -154,12 +156,12 @@ def look_ahead(config: RunConfig, *, print_config: bool, as_json: bool) -> None:
                 "dim": public.facts.dim,
                 "runs": [c.to_plain() for c in costs],
                 "seeds": config.run.seeds,
-                "notes": [*public.shape.notes, *public.advice()],
+                "notes": [*taken, *public.shape.notes, *public.advice()],
             }
         )
         return
     _print_costs(public, costs)
-    for sentence in public.advice():
+    for sentence in [*taken, *public.advice()]:
         show.note(f"note: {sentence}")
 
 

@@ -10,6 +10,7 @@ from tacenda.estimators.additive_models import (
     PrivateAdditiveRegressor,
 )
 from tacenda.estimators.base import PrivateLinearModel
+from tacenda.estimators.by_forecast import PrivateClassifier, PrivateRegressor
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from tacenda.estimators.counts import PrivatePoissonRegressor
 from tacenda.estimators.export import load_model
@@ -31,6 +32,7 @@ __all__ = [
     "PrivateAdditiveClassifier",
     "PrivateAdditivePoissonRegressor",
     "PrivateAdditiveRegressor",
+    "PrivateClassifier",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",
@@ -41,6 +43,7 @@ __all__ = [
     "PrivateOrdinalClassifier",
     "PrivatePoissonRegressor",
     "PrivateQuantileRegressor",
+    "PrivateRegressor",
     "PrivateRidge",
     "PrivateSearchCV",
     "WeakPrivacyWarning",

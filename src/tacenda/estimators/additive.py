@@ -34,6 +34,7 @@ class AdditiveModel(PrivateLinearModel):
 
     fit_intercept = True
     data_norm: float | None = None
+    _form = "additive"  # "linear": every number is a straight line
 
     def _schema(self, names: Sequence[str]) -> Schema:
         """The public description of the columns, without the constant, which stands beside."""
@@ -71,7 +72,7 @@ class AdditiveModel(PrivateLinearModel):
             found |= {"transform": "cyclic", "period": float((self.cyclic or {})[name])}
         elif name in (self.log or ()):
             found |= {"transform": "log1p"}
-        if name in (self.linear or ()):
+        if self._form == "linear" or name in (self.linear or ()):
             found |= {"hats": 0}
             found |= {"scale_to": "symmetric"} if found.get("transform") != "cyclic" else {}
         for field in ("breaks", "atoms", "monotone"):

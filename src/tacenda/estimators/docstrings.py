@@ -143,6 +143,8 @@ ATTRIBUTES = {
         What was declared, as a schema: how cells become features.""",
     "shapes_": """list of Shape
         What each column adds to the score, those that matter most first, with bands of noise.""",
+    "form_": """str
+        "additive" or "linear": what was decided by the forecast.""",
     "coef_table_": """CoefficientTable
         Coefficients by feature name, largest effects first, with the standard error that the
         privacy noise adds, where it is known.""",
@@ -224,6 +226,8 @@ def documented(kind: Class) -> Class:
     left_out = {"path_"} if classifier or stacked else set()
     left_out |= set() if classifier else {"classes_"}
     left_out |= {"coef_table_"} if "functions" in given else {"schema_", "shapes_"}
+    if not hasattr(kind, "form_"):
+        left_out.add("form_")
     if not getattr(kind, "_leaves_zeros", False):
         left_out.add("selection_strength_")
     times = " times the largest class weight" if classifier else ""

@@ -73,7 +73,8 @@ def facts(estimator: Any) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     classes = getattr(estimator, "classes_", None)
     additive = isinstance(estimator, AdditiveModel)
-    curves = {"shapes": [shape.to_plain() for shape in estimator.shapes_]} if additive else {}
+    shapes = [shape.to_plain() for shape in estimator.shapes_] if additive else []
+    curves = {"shapes": shapes, "form": estimator._form} if additive else {}
     return {
         **curves,
         "format": FORMAT,
@@ -159,6 +160,7 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     if isinstance(model, AdditiveModel):
         every = [f"x{j}" for j in range(about["n_features"])]
+        model._form = about["form"]
         model.schema_ = model._schema(about["feature_names"] or every)
         model._spread = Spread.of(model.schema_, None)
         model._kept_shapes = [Shape.from_plain(plain) for plain in about["shapes"]]

@@ -17,6 +17,7 @@ from tacenda.planning.advice import noise_advice
 from tacenda.runs import read, references, simulations, table
 from tacenda.runs.choice import Choice, resolved
 from tacenda.runs.cost import check_declared
+from tacenda.runs.form import with_form
 from tacenda.runs.objects import privacy_of
 from tacenda.runs.private_run import PrivateRun, private_run
 from tacenda.runs.sections import ComparedSection, RunConfig
@@ -277,6 +278,7 @@ def run(
         warnings.simplefilter("ignore")
     if resume and config.run.folder is None:
         raise InputError("--resume needs --folder with the run folder to continue with.")
+    config, taken = with_form(config)
     if not resume:  # a resumed run has the settings that were tuned already
         check_declared(config)
         if config.run.folder is not None:
@@ -344,7 +346,7 @@ def run(
     if wanted and not affordable:
         compared_with = [references.LEFT_OUT]
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
-    notes = (table.NOTE, *compared_with, *missing, *small, *private.dataset.notes)
+    notes = (table.NOTE, *taken, *compared_with, *missing, *small, *private.dataset.notes)
     graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 

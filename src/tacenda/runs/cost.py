@@ -16,6 +16,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
 from tacenda.runs.choice import Choice, check_algorithms, check_public, choices
+from tacenda.runs.form import with_form
 from tacenda.runs.objects import facts_of, privacy_of, topology_of
 from tacenda.runs.sections import RunConfig
 from tacenda.runs.shape import Shape, declared_shape, public_shape
@@ -118,6 +119,7 @@ def check_declared(config: RunConfig) -> None:
 
 def public_run(config: RunConfig) -> PublicRun:
     """Check and build everything that does not need the records."""
+    config, _ = with_form(config)
     privacy = privacy_of(config.privacy)
     shape = public_shape(config)
     topology = topology_of(config.network, shape)

@@ -180,13 +180,15 @@ class StatedProblem(Declared):
         help="Settings of the regulariser, such as l1_ratio of 'elastic-net'.",
         left_out={"flag": _TABLE},
     )
-    model: Literal["linear", "additive"] = setting(
+    model: Literal["linear", "additive", "auto"] = setting(
         "linear",
-        kind=Literal["linear", "additive"],
+        kind=Literal["linear", "additive", "auto"],
         agreed=(Literal["linear", "additive"], "linear"),
-        help="'linear', or 'additive': a curve for each number of the schema.",
+        help="'linear'; 'additive': a curve for each number of the schema; or 'auto'.",
         about='"linear" takes the schema as it is declared. "additive" makes a curve of every '
-        "number (docs/additive.md): smooth functions on public knots over its declared range.",
+        "number (docs/additive.md): smooth functions on public knots over its declared range. "
+        '"auto" takes curves where the forecast says that the records can carry their noise, and '
+        "says which it took; a contract names one of the other two.",
     )
     on_large_rows: Literal["error", "scale"] = setting(
         "error",

@@ -326,3 +326,32 @@ def test_monotone_curves_rise_and_stay_near() -> None:
     assert model.score(X, y) > free.score(X, y) - 0.01
     ages = pd.concat([X.iloc[:1]] * 200, ignore_index=True).assign(age=np.linspace(20, 80, 200))
     assert np.diff(model.decision_function(ages)).min() >= -1e-9
+
+
+def test_the_forecast_decides_between_curves_and_lines(tmp_path: Path) -> None:
+    X, score = frame(6000)
+    declared = {**DECLARED, "classes": (0, 1)}
+    model: Any = tc.PrivateClassifier(1.0, **declared).fit(X, classes(score))
+    assert model.form_ == "additive" and model.schema_.additive
+    curved = tc.PrivateAdditiveClassifier(1.0, **declared).fit(X, classes(score))
+    np.testing.assert_array_equal(model.coef_, curved.coef_)
+    few: Any = tc.PrivateClassifier(0.2, **declared).fit(X[:400], classes(score)[:400])
+    assert few.form_ == "linear" and not few.schema_.additive
+    assert few.plan_.forecast.excess_risk < 0.2
+    lines = tc.PrivateAdditiveClassifier(0.2, linear=["age", "hour", "gain"], **declared)
+    np.testing.assert_array_equal(few.coef_, lines.fit(X[:400], classes(score)[:400]).coef_)
+    assert "straight lines: noise is forecast" in few.conditions_[-1]
+    for one in (model, few):
+        again = load_model(one.export(tmp_path / one.form_))
+        assert again.form_ == one.form_
+        np.testing.assert_allclose(again.predict_proba(X), one.predict_proba(X), atol=1e-12)
+
+
+def test_the_forecast_decides_for_numbers_and_is_not_asked_where_nothing_is_planned() -> None:
+    X, score = frame(3000)
+    declared = {**DECLARED, "target_bounds": (-8, 8)}
+    assert tc.PrivateRegressor(4.0, **declared).fit(X, score).form_ == "additive"
+    assert tc.PrivateRegressor(0.1, **declared).fit(X[:300], score[:300]).form_ == "linear"
+    assert tc.PrivateRegressor(None, **declared).fit(X[:300], score[:300]).form_ == "additive"
+    named = tc.PrivateRegressor(0.1, algorithm="moments", **declared)
+    assert named.fit(X[:300], score[:300]).form_ == "additive"
