@@ -36,10 +36,12 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Floats, Ints
+from tacenda.data.cells import column_numbers
 from tacenda.data.columns import NumericColumn
 from tacenda.data.draft import DRAFTED
-from tacenda.data.encoding import as_read, column_numbers, persons_of
+from tacenda.data.encoding import as_read
 from tacenda.data.label import Label
+from tacenda.data.persons import persons_of
 from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table

@@ -181,6 +181,20 @@ def iter_tables(
     yield from chosen(tables, names, only)
 
 
+def pieces(
+    table: Any,
+    *,
+    rows: int | None = CHUNK_ROWS,
+    names: Collection[str] | None = None,
+    only: Ints | None = None,
+) -> Iterable[Table]:
+    """A file, query or frame as tables, of the columns and records that are wanted
+    (see `iter_tables`)."""
+    if isinstance(table, str | Path):
+        return iter_tables(table, rows=rows, names=names, only=only)
+    return chosen([Table.of(table)], names, only)
+
+
 def chosen(
     tables: Iterable[Table], names: Collection[str] | None, only: Ints | None
 ) -> Iterator[Table]:

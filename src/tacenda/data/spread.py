@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.data.cells import column_numbers
 from tacenda.data.columns import NumericColumn
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
@@ -77,8 +78,6 @@ def used_share(units: Floats) -> float | None:
 def squeezed(schema: Schema, table: Table) -> list[str]:
     """One sentence for each column of which most values lie in a corner of the declared range, with
     the consequence and the remedy. Read off the data."""
-    from tacenda.data.encoding import column_numbers
-
     some = table.some(LOOK_AT)
     numbers = [
         c for c in schema.columns if isinstance(c, NumericColumn) and c.transform != "cyclic"

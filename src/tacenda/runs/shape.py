@@ -139,7 +139,7 @@ def declared_shape(config: RunConfig) -> Shape | None:
     if data.file is None:
         return None
     if data.table_schema is not None:
-        from tacenda.data.encoding import check_columns
+        from tacenda.data.cells import check_columns
 
         schema = schema_of_file(data, config.problem.model)
         check_columns(schema, data.file)
@@ -152,7 +152,7 @@ def declared_shape(config: RunConfig) -> Shape | None:
 
 
 def _of_file(config: RunConfig) -> Shape:
-    from tacenda.data.encoding import check_columns
+    from tacenda.data.cells import check_columns
 
     data = config.data
     assert data.file is not None

@@ -11,9 +11,9 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array, Floats, Ints
+from tacenda.data.cells import level_places, readable_numbers
 from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.dates import Order
-from tacenda.data.encoding import level_places, readable_numbers
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError

@@ -14,7 +14,8 @@ from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.data import partition
 from tacenda.data.coded import words_of
-from tacenda.data.encoding import as_read, persons_of
+from tacenda.data.encoding import as_read
+from tacenda.data.persons import persons_of
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema, UnconfirmedSchemaWarning
 from tacenda.data.table import Table

@@ -14,8 +14,8 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.algorithms.newton import HazardNewton
+from tacenda.data.cells import level_places, missing_cells, readable_numbers
 from tacenda.data.columns import CategoricalColumn, NumericColumn
-from tacenda.data.encoding import level_places, missing_cells, readable_numbers
 from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema

@@ -14,7 +14,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Floats, Ints
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.data.encoding import level_places, missing_cells, readable_numbers
+from tacenda.data.cells import level_places, missing_cells, readable_numbers
 from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema

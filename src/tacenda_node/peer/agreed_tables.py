@@ -19,7 +19,8 @@ from tacenda._types import Array, Floats
 from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.tabled import NOISE, TOTAL, Tabled
-from tacenda.data.encoding import as_read, kept_positions, person_words
+from tacenda.data.encoding import as_read, kept_positions
+from tacenda.data.persons import person_words
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError

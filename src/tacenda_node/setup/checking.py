@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from tacenda.data.cells import column_numbers
 from tacenda.data.columns import NumericColumn
-from tacenda.data.encoding import column_numbers, usable
+from tacenda.data.encoding import usable
 from tacenda.data.readers import iter_tables
 from tacenda.data.schema import Schema
 from tacenda.errors import TacendaError
