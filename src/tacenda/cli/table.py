@@ -84,6 +84,9 @@ COMMANDS = (
         "tacenda.cli.predicting:coefficients",
         keeps_copies=True,
     ),
+    Command(
+        62, "export", "A model for ONNX, R, PMML, scikit-learn.", "tacenda.cli.exporting:export"
+    ),
     Command(65, "shapes", "An additive model's curves.", "tacenda.cli.predicting:shapes"),
     Command(
         70,

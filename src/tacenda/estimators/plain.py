@@ -27,7 +27,7 @@ def plain_model(estimator: Any) -> Any:
     model.intercept_ = (
         np.array(estimator.intercept_)
         if np.ndim(estimator.intercept_)
-        else float(estimator.intercept_)
+        else np.float64(estimator.intercept_)  # a NumPy number, which skl2onnx expects
     )
     if isinstance(model, linear_model.PoissonRegressor):
         model._base_loss = model._get_loss()  # the link, which its own fit would set
@@ -42,7 +42,7 @@ def plain_model(estimator: Any) -> Any:
         )
         several = np.ndim(estimator.coef_) == 2
         model.coef_ = weights if several else weights[0]
-        model.intercept_ = model.intercept_ + (constant if several else float(constant[0]))
+        model.intercept_ = model.intercept_ + (constant if several else constant[0])
     model.n_features_in_ = estimator.n_features_in_ if curves is None else model.coef_.shape[-1]
     model.n_iter_ = estimator.n_iter_
     if hasattr(estimator, "feature_names_in_") and curves is None:

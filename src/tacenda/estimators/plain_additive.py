@@ -57,7 +57,7 @@ class Parts:
         for atom, step in zip(
             column.atoms if column.basis is not None else (), steps, strict=False
         ):
-            x, values = _with_atom(x, values, float(_shown(column, atom)), step)
+            x, values = with_atom(x, values, float(_shown(column, atom)), step)
         for k, curve in enumerate(values.T):
             period = column.period if column.transform == "cyclic" else None
             points = {"xp": x, "fp": np.ascontiguousarray(curve), "period": period}
@@ -146,7 +146,7 @@ def _bends(column: NumericColumn) -> Floats:
     return np.asarray(_shown(column, np.array([column.low, column.high])))
 
 
-def _with_atom(x: Floats, values: Floats, atom: float, step: Floats) -> tuple[Floats, Floats]:
+def with_atom(x: Floats, values: Floats, atom: float, step: Floats) -> tuple[Floats, Floats]:
     """The curve with a point of its own at an atom, whose neighbours are the next floats."""
     below, above = np.nextafter(atom, -np.inf), np.nextafter(atom, np.inf)
     beside = np.array([[np.interp(p, x, curve) for curve in values.T] for p in (below, above)])
