@@ -1,6 +1,6 @@
 """Linear and additive models at the same epsilon, and DP-EBM of one trusted holder beside them:
 `python -m benchmarks.models [--only NAME ...] [--forms linear additive pair dp-ebm] [--seeds 0 ...]
-[--epsilons 1] [--print]`; the table is in docs/results-auto.md.
+[--epsilons 1] [--print]`; the table is in results/measured/auto.md.
 
 Sets: Adult (its official split, bounds from what the fields mean), the tables of
 `benchmarks.first_day_tables` with categories as they are, diamonds of plotnine and bicycles of

@@ -1,5 +1,5 @@
 """`strength="auto"` beside fixed strengths: `python -m benchmarks.strengths [--only NAME ...]`; the
-table of docs/results-auto.md.
+table of results/measured/auto.md.
 
 Test log loss (R2 of regressions) on a quarter of the records, over eight generated sets and those
 of `benchmarks.first_day`, at four budgets and several seeds. Every finished cell is stored, so an

@@ -95,6 +95,7 @@ html_title = "Tacenda"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = "_static/scorer.js"  # what answers a question comes first
 html_show_search_summary = False  # it would fetch pages, which a browser refuses for local files
 html_copy_source = False
 html_show_sourcelink = False

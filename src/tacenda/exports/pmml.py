@@ -47,7 +47,7 @@ def _dictionary(root: ET.Element, model: Portable) -> None:
             optype="categorical" if levels else "continuous",
             dataType="string" if levels else "double",
         )
-        if levels:
+        if isinstance(term, Levels):
             for text in model.missing_values:
                 if text not in term.levels:
                     ET.SubElement(one, "Value", value=text, property="missing")
@@ -225,7 +225,7 @@ def _targets(made: ET.Element, model: Portable) -> None:
     if model.output.kind == "number" and units.low is not None and units.high is not None:
         targets = ET.SubElement(made, "Targets")
         ends = {"min": repr(float(units.low)), "max": repr(float(units.high))}
-        ET.SubElement(targets, "Target", field=model.output.name, **ends)
+        ET.SubElement(targets, "Target", {"field": model.output.name, **ends})
 
 
 def _tables(model: Portable) -> list[tuple[float, float, int, str | None]]:

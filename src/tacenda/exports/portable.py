@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.data.schema import CategoricalColumn, NumericColumn, Pair, Schema
+from tacenda.data.columns import CategoricalColumn, NumericColumn, Pair
+from tacenda.data.schema import Schema
 from tacenda.errors import UnsupportedError
 from tacenda.evaluation.shapes import Block, blocks
 from tacenda.evaluation.units import Units

@@ -18,9 +18,9 @@ from tacenda.cli.table import COMMANDS, Command, commands
 
 HEAVY = ("numpy", "pydantic", "scipy", "numba", "networkx", "sklearn", "grpc", "cryptography")
 ORDER = (
-    "demo fit compare predict evaluate describe survival hazards coefficients heterogeneity report "
-    "algorithms datasets account calibrate plan audit doctor relay evidence examples schema cache "
-    "ledger experiment consortium certs contract node"
+    "demo fit compare predict evaluate describe survival hazards coefficients export shapes "
+    "heterogeneity report algorithms datasets account calibrate plan audit doctor relay evidence "
+    "examples schema cache ledger experiment consortium certs contract node"
 )
 CODE = """
 import json, sys
