@@ -87,7 +87,8 @@ def _linear(
 
     model = open_model(folder, run, node)
     constant = np.asarray(model.intercept, float)
-    label, empty = "label", ()
+    label = "label"
+    empty: tuple[str, ...] = ()
     terms: tuple[Term, ...]
     if model.schema is not None:
         terms, own = terms_of(model.schema, model.weights)

@@ -25,7 +25,9 @@ class _Graph:
             raise InputError(
                 "writing ONNX needs the package onnx: pip install 'tacenda[export]'."
             ) from None
-        self.onnx, self.nodes, self.constants = onnx, [], []
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
         self.inputs: list[Any] = []
 
     def constant(self, value: Any) -> str:
