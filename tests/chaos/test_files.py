@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos_members import command, nothing_charged, same_bits
+from chaos_members import nothing_charged, same_bits
+from deployed_stage import refused
 from node_stage import Crowd, small_contract, small_schema
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda_node.state.database import FILE
@@ -25,15 +26,6 @@ def crowd(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Crowd]:
     made = Crowd(tmp_path / "crowd", contract, seed=3, ledgers=tmp_path / "ledgers")
     yield made
     made.stop()
-
-
-def _refused(crowd: Crowd, name: str, code: int, *words: str) -> None:
-    before = len(crowd.output(name))
-    crowd.start_as(name, command)
-    assert crowd.wait(120, [name]) == {name: code}, crowd.output(name)
-    said = crowd.output(name)[before:] or crowd.output(name)
-    for word in words:
-        assert word in said
 
 
 def _stopped_in_the_run(crowd: Crowd, name: str = "m1") -> None:
@@ -55,7 +47,7 @@ def test_a_damaged_state_file(crowd: Crowd) -> None:
     shutil.copytree(state, crowd.stage.folder / "kept")
     (state / "node.sqlite-wal").unlink(missing_ok=True)
     (state / "node.sqlite").write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 40)
-    _refused(
+    refused(
         crowd, "m1", 4, "is damaged", "Do not delete it and start again", str(state / "node.sqlite")
     )
     assert _spent(crowd, "m1") == pytest.approx(5.0, rel=1e-4)  # the whole reservation
@@ -75,7 +67,7 @@ def test_a_mark_that_is_lost(crowd: Crowd, what: str) -> None:
         mark.unlink()
     else:
         mark.write_bytes(bytes(len(kept)))
-    _refused(crowd, "m1", 4, f"The mark {mark} is {what}", "or leave the run")
+    refused(crowd, "m1", 4, f"The mark {mark} is {what}", "or leave the run")
     mark.write_bytes(kept)
     crowd.start("m1")
     same_bits(crowd, crowd.finish())
@@ -89,7 +81,7 @@ def test_a_damaged_ledger(crowd: Crowd) -> None:
     for path in kept:
         path.unlink()
     ledger.write_bytes(b"no ledger at all" * 300)
-    _refused(crowd, "m1", 4, str(ledger), "put its newest copy back")
+    refused(crowd, "m1", 4, str(ledger), "put its newest copy back")
     for path, raw in kept.items():
         path.write_bytes(raw)
     crowd.start("m1")
@@ -100,7 +92,7 @@ def test_the_same_member_twice_on_one_state(crowd: Crowd) -> None:
     crowd.start("m0", "m1")  # m2 is missing: both wait
     crowd.until("m1", "listening")
     first = crowd.processes["m1"]
-    _refused(crowd, "m1", 4, "Another node runs on the state")
+    refused(crowd, "m1", 4, "Another node runs on the state")
     crowd.processes["first m1"] = first
     crowd.start("m2")
     try:
@@ -118,7 +110,7 @@ def test_a_copied_state_beside_the_first(crowd: Crowd, tmp_path: Path) -> None:
     first = crowd.processes["m1"]
     shutil.copytree(crowd.folder("m1") / "state", tmp_path / "copy")
     crowd.options["m1"] = {**crowd.options.get("m1", {}), "state": tmp_path / "copy"}
-    _refused(crowd, "m1", 4, "Another node runs on a copy of this state: it holds the mark")
+    refused(crowd, "m1", 4, "Another node runs on a copy of this state: it holds the mark")
     assert first.is_alive()
     crowd.processes["m1"] = first
 
@@ -128,7 +120,7 @@ def test_a_state_of_another_version(crowd: Crowd) -> None:
     with sqlite3.connect(crowd.folder("m1") / "state" / FILE) as db:
         db.execute("UPDATE about SET value = ? WHERE name = 'format'", (b"tacenda-node-0",))
     db.close()
-    _refused(crowd, "m1", 4, "is a node's state of another version of the program")
+    refused(crowd, "m1", 4, "is a node's state of another version of the program")
 
 
 @pytest.mark.parametrize("crowd", [1500], indirect=True)  # still running when the copy is up
@@ -144,7 +136,7 @@ def test_the_same_member_twice_on_two_machines(crowd: Crowd, tmp_path: Path) -> 
         "bind": "127.0.0.1:0",
     }
     (tmp_path / "copy").mkdir()
-    _refused(crowd, "m1", 4, "This member (m1) has itself signed round")
+    refused(crowd, "m1", 4, "This member (m1) has itself signed round")
     crowd.options["m1"], crowd.processes["m1"] = usual, first
     same_bits(crowd, crowd.finish())
 
@@ -157,21 +149,21 @@ def test_a_state_whose_run_is_closed_in_the_ledger(crowd: Crowd, tmp_path: Path)
         [run] = [run["run"] for run in store.runs()]
         store.close_run(run)
     before = crowd.charges("m1")
-    _refused(crowd, "m1", 4, "is closed in the ledger", "nothing more is released from it")
+    refused(crowd, "m1", 4, "is closed in the ledger", "nothing more is released from it")
     assert crowd.charges("m1") == before
 
 
 def test_another_schema(crowd: Crowd, tmp_path: Path) -> None:
     small_schema(5).write(tmp_path / "other.toml")
     crowd.options["m1"] = {"schema": tmp_path / "other.toml"}
-    _refused(crowd, "m1", 2, "contract field schema_hash: the schema")
+    refused(crowd, "m1", 2, "contract field schema_hash: the schema")
     nothing_charged(crowd, "m1")
 
 
 def test_records_that_are_not_there(crowd: Crowd, tmp_path: Path) -> None:
     crowd.options["m1"] = {"data": tmp_path / "nowhere.csv"}
     crowd.start("m0", "m2")
-    _refused(crowd, "m1", 2, "nowhere.csv", "is not there; check its name and folder")
+    refused(crowd, "m1", 2, "nowhere.csv", "is not there; check its name and folder")
     nothing_charged(crowd, "m1")
 
 
@@ -195,7 +187,7 @@ def test_other_records_after_a_stop(crowd: Crowd, tmp_path: Path) -> None:
     lines = crowd.stage.data["m1"].read_text().splitlines()
     (tmp_path / "other.csv").write_text("\n".join([lines[0], *lines[:1:-1], lines[1]]) + "\n")
     crowd.options["m1"] = {"data": tmp_path / "other.csv"}
-    _refused(crowd, "m1", 4, "Resuming is refused")
+    refused(crowd, "m1", 4, "Resuming is refused")
     crowd.options.clear()
     crowd.start("m1")
     same_bits(crowd, crowd.finish())
@@ -206,14 +198,14 @@ def test_a_contract_that_cannot_be_read(crowd: Crowd, tmp_path: Path) -> None:
     cut = tmp_path / "contract.toml"
     cut.write_text(text[: len(text) // 2])
     crowd.options["m1"] = {"contract": cut}
-    _refused(crowd, "m1", 2, "contract.toml", "is not valid TOML")
+    refused(crowd, "m1", 2, "contract.toml", "is not valid TOML")
     nothing_charged(crowd, "m1")
 
 
 def test_a_key_that_others_may_read(crowd: Crowd) -> None:
     key = crowd.folder("m1") / "identity" / "tls.key"
     key.chmod(0o644)
-    _refused(crowd, "m1", 4, "may be read or written by others", f"chmod 600 {key}")
+    refused(crowd, "m1", 4, "may be read or written by others", f"chmod 600 {key}")
     nothing_charged(crowd, "m1")
 
 
@@ -221,7 +213,7 @@ def test_the_identity_of_another_member(crowd: Crowd) -> None:
     crowd.options["m1"] = {"identity": crowd.folder("m0") / "identity"}
     crowd.start("m0", "m2")
     crowd.until("m0", "listening")
-    _refused(crowd, "m1", 2, "but another number of records was found")
+    refused(crowd, "m1", 2, "but another number of records was found")
     nothing_charged(crowd, "m1")
 
 
@@ -231,7 +223,7 @@ def test_a_policy_that_was_made_stricter_in_the_run(crowd: Crowd, tmp_path: Path
     crowd.options["m1"] = {"policy": policy}
     _stopped_in_the_run(crowd)
     policy.write_text("epsilon = 1.0\n")
-    _refused(crowd, "m1", 3, "line 1 (`epsilon = 1.0`)")
+    refused(crowd, "m1", 3, "line 1 (`epsilon = 1.0`)")
     policy.write_text("epsilon = 10.0\n")
     crowd.start("m1")
     same_bits(crowd, crowd.finish())

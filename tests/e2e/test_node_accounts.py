@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from node_stage import Crowd, small_contract
+from deployed_stage import Deployed, deployed, refused
+from node_stage import small_contract
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda_node.operate.settings import NodeSettings
@@ -21,32 +22,19 @@ from tacenda_node.state.accounts import default_ledger, ledger_path
 EPSILON = 5.0  # of every contract here
 
 
-class Deployed(Crowd):
-    """Members as on their own machines: no rehearsal, a ledger each that outlives the runs."""
-
-    ledgers: Path
-    more: dict[str, Any]
-
-    def _options(self, name: str) -> dict[str, Any]:
-        plain = {**super()._options(name), "rehearsal": False, "watch_tls": False}
-        return {**plain, "ledger": self.ledgers / f"{name}.sqlite", **self.more}
-
-    def here(self, name: str, **changes: Any) -> Any:
-        """Run one member in this process, up to its refusal."""
-        return run_node(NodeSettings(**{**self._options(name), **changes}))
+def federation(folder: Path, ledgers: Path, title: str, **more: Any) -> Deployed:
+    return deployed(folder, ledgers, small_contract(3, rounds=3, title=title), **more)
 
 
-def deployed(folder: Path, ledgers: Path, title: str, **more: Any) -> Deployed:
-    ledgers.mkdir(exist_ok=True)
-    crowd = Deployed(folder, small_contract(3, rounds=3, title=title))
-    crowd.ledgers, crowd.more = ledgers, more
-    return crowd
+def here(crowd: Deployed, name: str, **changes: Any) -> Any:
+    """Run one member in this process, up to its refusal."""
+    return run_node(NodeSettings(**{**crowd._options(name), **changes}))
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
     home = tmp_path_factory.mktemp("first")
-    crowd = deployed(home, home / "ledgers", "spring", budget=6.0)
+    crowd = federation(home, home / "ledgers", "spring", budget=6.0)
     crowd.start()
     crowd.finish()
     return crowd
@@ -63,26 +51,28 @@ def test_a_second_run_on_the_same_records_adds_up_and_is_refused_over_budget(
 ) -> None:
     """Found by attack: each state folder had a ledger of its own,
     and a second run was accepted in silence."""
-    second = deployed(tmp_path, first.ledgers, "autumn")
+    second = federation(tmp_path, first.ledgers, "autumn")
+    said = refused(second, "m0", 3, "the budget of data set 'records-", "Nothing was charged: ")
+    assert "is epsilon 6 " in said
     for name in second.names:
         assert second.stage.data[name].read_text() == first.stage.data[name].read_text()
         with pytest.raises(BudgetError, match="budget of data set 'records-.* is epsilon 6 "):
-            second.here(name)
+            here(second, name)
         assert spent(first.ledgers / f"{name}.sqlite") == pytest.approx(EPSILON, rel=1e-4)
         assert not list((second.folder(name) / "state").glob("results/*"))
 
 
 def test_another_budget_than_the_ledgers_is_refused(first: Deployed, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="already holds a budget of epsilon 6 "):
-        deployed(tmp_path, first.ledgers, "autumn", budget=60.0).here("m0")
+        here(federation(tmp_path, first.ledgers, "autumn", budget=60.0), "m0")
 
 
 def test_without_a_budget_the_node_says_what_was_spent_and_asks(
     first: Deployed, tmp_path: Path
 ) -> None:
-    fresh = deployed(tmp_path, tmp_path / "ledgers", "autumn")
+    fresh = federation(tmp_path, tmp_path / "ledgers", "autumn")
     with pytest.raises(PrivacyError) as asked:
-        fresh.here("m0")
+        here(fresh, "m0")
     words = str(asked.value)
     assert "has spent epsilon 0 " in words and "--budget" in words and "--no-budget" in words
     assert "may add epsilon 5" in words
@@ -93,7 +83,7 @@ def test_without_a_budget_the_node_says_what_was_spent_and_asks(
 def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(
     first: Deployed, tmp_path: Path
 ) -> None:
-    other = deployed(tmp_path, first.ledgers, "autumn")
+    other = federation(tmp_path, first.ledgers, "autumn")
     text = other.stage.data["m0"].read_text().splitlines()
     changed = [
         ",".join(
@@ -102,12 +92,11 @@ def test_records_written_in_another_way_are_pointed_to_the_accounts_there_are(
         for row in text[1:]
     ]
     other.stage.data["m0"].write_text("\n".join([text[0], *changed]) + "\n")
-    with pytest.raises(PrivacyError, match="holds a budget for 'records-.*--dataset"):
-        other.here("m0")
+    refused(other, "m0", 3, "the ledger holds a budget for 'records-", "--dataset")
     with LedgerStore(first.ledgers / "m0.sqlite") as store:
         name = next(n for n in store.datasets() if store.budget(n) is not None)
-    with pytest.raises(BudgetError):
-        other.here("m0", dataset=name)
+    other.more["dataset"] = name
+    refused(other, "m0", 3, f"the budget of data set {name!r} is epsilon 6 ")
 
 
 def test_the_default_ledger_is_the_members_own_and_outside_every_state(
@@ -130,7 +119,7 @@ def test_the_default_ledger_is_the_members_own_and_outside_every_state(
 def test_the_command_asks_too(first: Deployed, tmp_path: Path) -> None:
     from tacenda.cli.app import app
 
-    crowd = deployed(tmp_path, tmp_path / "ledgers", "autumn")
+    crowd = federation(tmp_path, tmp_path / "ledgers", "autumn")
     home = crowd.folder("m1")
     arguments = [
         "node",
@@ -159,11 +148,11 @@ def test_a_contract_that_was_begun_is_not_begun_anew(first: Deployed) -> None:
     the first one would convict an honest member."""
     name = "m1"
     before = spent(first.ledgers / f"{name}.sqlite")
-    empty = first.folder(name) / "another-state"
-    with pytest.raises(StateError) as refused:
-        first.here(name, state=empty, budget=None)
-    words = str(refused.value)
-    assert "has begun this contract before" in words and "sign a new contract" in words
+    first.options[name] = {"state": first.folder(name) / "another-state", "budget": None}
+    try:
+        words = refused(first, name, 4, "has begun this contract before", "sign a new contract")
+    finally:
+        first.options.clear()
     assert str(first.ledgers / f"{name}.sqlite") in words
     assert spent(first.ledgers / f"{name}.sqlite") == pytest.approx(before, rel=1e-12)
     with LedgerStore(first.ledgers / f"{name}.sqlite") as store:

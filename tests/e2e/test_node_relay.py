@@ -5,45 +5,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from chaos_proxy import ChaosProxy
-from node_stage import Crowd, simulated, small_contract
-from tacenda_node.setup.rehearse import free_ports
+from node_stage import Crowd, simulated
+from relay_stage import RelayProcess, behind_firewalls
 from tacenda_node.wire.relay import token_of
-
-
-class RelayProcess:
-    """`tacenda relay` as a process, which may be killed and started again on its port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.token, self._log = folder / "relay.token", folder / "relay.txt"
-        token_of(self.token)
-        self.address = f"127.0.0.1:{free_ports(1)[0]}"
-        self.start()
-
-    def start(self) -> None:
-        words = ["relay", "--listen", self.address, "--token-file", str(self.token)]
-        with open(self._log, "ab") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tacenda_node", *words], stdout=out, stderr=out
-            )
-
-    def stop(self, number: int = signal.SIGKILL) -> int:
-        self._process.send_signal(number)
-        return self._process.wait(20)
-
-    @property
-    def said(self) -> str:
-        return self._log.read_text("utf-8")
 
 
 class Listener(ChaosProxy):
@@ -64,16 +36,6 @@ def relay(tmp_path: Path) -> Iterator[RelayProcess]:
     yield found
     if found._process.poll() is None:
         found.stop()
-
-
-def behind_firewalls(folder: Path, at: str, token: Path, n: int, rounds: int, **more: Any) -> Crowd:
-    """A federation none of whose members listens on any port."""
-    crowd = Crowd(folder / "crowd", small_contract(n, rounds=rounds), seed=3, **more)
-    through = f"relay://{at}"
-    for name in crowd.names:
-        crowd.options[name] = {"bind": through, "relay_token": token}
-        crowd.addresses[name] = {other: through for other in crowd.names if other != name}
-    return crowd
 
 
 def once_each(crowd: Crowd) -> None:

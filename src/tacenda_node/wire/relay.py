@@ -68,7 +68,10 @@ async def enter(
     reader, writer = await dial(relay, proxy)
     try:
         async with asyncio.timeout(patience):
-            greeting = await reader.readexactly(len(GREETING) + 32)
+            greeting = await reader.readexactly(2)
+            if greeting[:1] == REFUSED:  # a full relay greets nobody
+                raise _refusal(relay, greeting[1:])
+            greeting += await reader.readexactly(len(GREETING) + 30)
         if not greeting.startswith(GREETING):
             raise NetworkError(f"there is no relay at {relay}: it answers in another protocol")
         writer.write(role + room + _mac(token, greeting, role, room))
@@ -79,8 +82,7 @@ async def enter(
             if said == JOINED:
                 return reader, writer
             if said != STILL:
-                why = await reader.readexactly(1) if said == REFUSED else b""
-                raise NetworkError(f"relay {relay}: {REASONS.get(why, 'it speaks nonsense')}")
+                raise _refusal(relay, await reader.readexactly(1) if said == REFUSED else b"")
     except BaseException as failed:
         await hang_up(writer)
         if isinstance(failed, TimeoutError):
@@ -88,6 +90,10 @@ async def enter(
         if isinstance(failed, (OSError, asyncio.IncompleteReadError)):
             raise NetworkError(f"relay {relay} closed the stream") from None
         raise
+
+
+def _refusal(relay: str, why: bytes) -> NetworkError:
+    return NetworkError(f"relay {relay}: {REASONS.get(why, 'it speaks nonsense')}")
 
 
 def greeted(relay: str, seconds: float = 5.0) -> str:
