@@ -93,6 +93,50 @@ def test_a_relay_that_lies_after_a_loss_is_named_by_all(
     check_spent(crowd, honest)
 
 
+def live_and_hear_proofs_first(options: dict[str, Any], output: str) -> None:
+    """An honest member whom the others' votes reach three seconds after the proof."""
+    from tacenda_node.membership.agreement import Agreement
+
+    honest, first = Agreement.hear, list[float]()
+
+    def hear(self: Agreement, peer: str, frame: Any) -> None:
+        if frame.view > 1 and self.pending is None:
+            first.append(time.monotonic())
+            if time.monotonic() - first[0] < 3:
+                return
+        honest(self, peer, frame)
+
+    Agreement.hear = hear  # type: ignore[method-assign]
+    live(options, output)
+
+
+@pytest.mark.slow
+def test_who_has_finished_and_hears_of_a_liar_votes_before_it_leaves(tmp_path: Path) -> None:
+    """Found by attack: m3 has made all rounds when it is shown that a relay has lied to the last
+    one who has not. It ended at once with the proof, and the others, who needed its vote to go on
+    without the liar, stopped too."""
+    contract = contract_of(5, rounds=6, whitened=False, losses=2)
+    edges = [["m0", "m1"], ["m1", "m2"], ["m2", "m3"], ["m0", "m3"], ["m0", "m4"], ["m2", "m4"]]
+    contract = Contract.build({**contract.to_plain(), "edges": edges})
+    assert inner_member(contract, frozenset({"m4"})) == ("m0", "m1", "m2")
+    crowd = Crowd(tmp_path, contract)
+    crowd.keep_own_signatures()
+    honest = ["m0", "m2", "m3"]
+    try:
+        crowd.start("m0", "m2")
+        crowd.start_as("m3", live_and_hear_proofs_first)
+        crowd.start_as("m1", live_as_false_relay, "m2", 6, "root", 1)
+        crowd.start_as("m4", live_until, 2, 2, False)
+        codes = crowd.wait(150, honest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, [crowd.output(name) for name in honest]
+    for name in honest:
+        assert "m1 has passed on another total of round 6" in crowd.log(name)
+    check_the_rest(crowd, honest, 6)
+    check_spent(crowd, honest)
+
+
 def live_until_some_have_the_map(options: dict[str, Any], output: str, heirs: list[str]) -> None:
     """A holder of the map that is lost when it has handed it to some of those who lack it."""
     from tacenda_node.protocol.frames import Total

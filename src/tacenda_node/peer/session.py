@@ -28,7 +28,7 @@ from tacenda_node.protocol.signed_rows import Witness
 from tacenda_node.state.database import NodeState
 from tacenda_node.watch.display import Display
 from tacenda_node.wire.endpoint import Endpoint
-from tacenda_node.wire.exchange import Exchange
+from tacenda_node.wire.exchange import Exchange, MemberCaught
 from tacenda_node.wire.link import FROZEN_SECONDS, unfinished
 from tacenda_node.wire.mailbox import Mailbox
 from tacenda_node.wire.relay import SCHEME
@@ -345,6 +345,8 @@ class Session:
             if alive:
                 end = max(end, min(last, time.monotonic() + FROZEN_SECONDS))
             caught = witness.caught.keys() - absent
+            if caught and set(missing) - caught and self._leave_out_caught():
+                continue
             if not missing or caught or time.monotonic() >= end or self._stop.asked:
                 if model is not None:
                     self._compare_models(witness.models(view))
@@ -353,6 +355,19 @@ class Session:
             self.endpoint.awaits(alive or missing)
             self.display.waiting(missing)
             time.sleep(0.02)
+
+    def _leave_out_caught(self) -> bool:
+        """Ask the others, some of whom have not finished, to go on without a member that was
+        caught: they need this member's vote. A caught root may have given two totals from which
+        finished members have two models; that ends the run."""
+        caught = frozenset(self.witness.caught)
+        is_root = self.witness.roots.get(self.exchange.view) in caught
+        if self._closing or is_root or not self.watchdog.may_leave_out(caught):
+            return False
+        try:
+            return self.watchdog.leave_out_caught()
+        except MemberCaught:  # too few, or no connected graph, would remain
+            return False
 
     def _compare_models(self, signed: dict[str, Claim]) -> None:
         """Catch who has signed another model than most; where that is this member, say so."""
