@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from chaos_members import nothing_charged, same_bits
+from chaos_members import command, nothing_charged, same_bits
 from deployed_stage import refused
 from node_stage import Crowd, small_contract, small_schema
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -126,18 +127,30 @@ def test_a_state_of_another_version(crowd: Crowd) -> None:
 @pytest.mark.parametrize("crowd", [1500], indirect=True)  # still running when the copy is up
 def test_the_same_member_twice_on_two_machines(crowd: Crowd, tmp_path: Path) -> None:
     """A copy of the whole member, identity and records, but with a state, a ledger and an address
-    of its own."""
+    of its own: refused as a clone while the first one is there, and for good without it."""
     crowd.start()
     crowd.until("m1", "round one done")
     first, usual = crowd.processes["m1"], crowd.options.get("m1", {})
+    copy = tmp_path / "copy"
     crowd.options["m1"] = {
-        "state": tmp_path / "copy" / "state",
-        "ledger": tmp_path / "copy" / "ledger.sqlite",
+        "state": copy / "state",
+        "ledger": copy / "ledger.sqlite",
         "bind": "127.0.0.1:0",
     }
-    (tmp_path / "copy").mkdir()
-    refused(crowd, "m1", 4, "This member (m1) has itself signed round")
-    crowd.options["m1"], crowd.processes["m1"] = usual, first
+    copy.mkdir()
+    crowd.start_as("m1", command)
+    try:
+        log, end = copy / "state" / "log.jsonl", time.monotonic() + 60
+        while not (log.exists() and "is connected here from another process" in log.read_text()):
+            assert time.monotonic() < end, crowd.output("m1")
+            time.sleep(0.05)
+        assert first.is_alive()
+    finally:
+        first.kill()
+    assert crowd.wait(120, ["m1"]) == {"m1": 4}, crowd.output("m1")
+    assert "This member (m1) has itself signed round" in crowd.output("m1")
+    crowd.options["m1"] = usual
+    crowd.start("m1")
     same_bits(crowd, crowd.finish())
 
 

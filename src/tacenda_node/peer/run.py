@@ -6,6 +6,7 @@ noise, and the transport makes every release durable before it is sent.
 
 from __future__ import annotations
 
+import mmap
 import sqlite3
 import sys
 import time
@@ -49,6 +50,8 @@ from tacenda_node.wire.probe import dates
 from tacenda_node.wire.tls_log import TlsLog
 
 PROOF_DISPLAY_SECONDS = 3.0  # for which a node that found a lie still shows the proof
+# Address space that a node takes up after its program is loaded: 730 MB with three members
+LEAST_ROOM = 600 * 10**6
 ALL_FINISHED = "all finished"  # note: no neighbour needs a message of this run any more
 SAVED = "result saved"  # note: the run folder is whole, and never changes
 
@@ -56,6 +59,7 @@ SAVED = "result saved"  # note: the run folder is whole, and never changes
 def run_node(options: NodeSettings) -> RunResult:
     """Take part in the run until its last round,
     and return this member's result (also saved in the state folder)."""
+    _require_room()
     contract = contract_files.read(options.contract)
     if contract.rehearsal_seed is not None and not options.rehearsal:
         raise InputError(
@@ -79,6 +83,13 @@ def run_node(options: NodeSettings) -> RunResult:
             return _run(member, plan, state)
     finally:
         state.close()
+
+
+def _require_room() -> None:
+    """Refuse to begin where the process may not have the memory: numba and gRPC would end it
+    without a word."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        mmap.mmap(-1, LEAST_ROOM, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ).close()
 
 
 def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
