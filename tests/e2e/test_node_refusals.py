@@ -15,7 +15,9 @@ from chaos_members import with_clock
 from deployed_stage import Deployed, deployed, refused, shell
 from node_stage import Crowd, small_contract
 from relay_stage import RelayProcess, behind_firewalls, take_places
-from tacenda.data.schema import CategoricalColumn, Label, NumericColumn, Schema
+from tacenda.data.columns import CategoricalColumn, NumericColumn
+from tacenda.data.label import Label
+from tacenda.data.schema import Schema
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.lasting.units import Unit
 from tacenda_node.identity import contract_files
