@@ -259,6 +259,7 @@ def test_the_page_is_written(home: Path, tools: Any) -> None:
         found = tools.answer("evaluate", home / name, home / "people.csv", "--report", out)
         page = out.read_text("utf-8")
         assert found["report"] == str(out) and "without noise" in page and "<script" in page
+        assert "Do not publish it" in page
 
 
 def test_a_misspelt_file_or_column_is_named_as_one(tools: Any, home: Path) -> None:

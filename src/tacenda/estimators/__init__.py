@@ -13,6 +13,7 @@ from tacenda.estimators.base import PrivateLinearModel
 from tacenda.estimators.by_forecast import PrivateClassifier, PrivateRegressor
 from tacenda.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from tacenda.estimators.counts import PrivatePoissonRegressor
+from tacenda.estimators.cox import PrivateCoxRegression
 from tacenda.estimators.export import load_model
 from tacenda.estimators.hazard import PrivateDiscreteHazard, person_periods
 from tacenda.estimators.ordinal import PrivateOrdinalClassifier
@@ -33,6 +34,7 @@ __all__ = [
     "PrivateAdditivePoissonRegressor",
     "PrivateAdditiveRegressor",
     "PrivateClassifier",
+    "PrivateCoxRegression",
     "PrivateDiscreteHazard",
     "PrivateElasticNet",
     "PrivateHuberRegressor",

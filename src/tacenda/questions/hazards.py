@@ -49,8 +49,9 @@ class HazardMoments(Statistic):
     periods : int
         T, the number of periods.
     bound : float, default=1.5
-        To which a record's gradient is shortened, and its curvature to 0.7 times as much. That
-        concerns records whose cumulative hazard is far above 1; a larger bound is more noise.
+        A record counts for as long as its cumulative hazard by the model is no larger. Its gradient
+        is shortened to this norm, and its curvature to 0.7 times as much, which is rare then. A
+        larger bound is more noise.
 
     Examples
     --------
@@ -114,6 +115,8 @@ class HazardMoments(Statistic):
         b, a = model[:p], model[p:]
         most = math.log(LARGEST_RATE)
         z = np.exp(np.clip((u @ b)[:, None] + a, -30.0, most))
+        # Seen no longer than the features say: an end that no event moves bends no effect
+        seen = np.where(np.cumsum(z, axis=1) <= self.bound, seen, 0.0)
         grown = np.expm1(z)
         event = seen < -0.5
         part = np.maximum(seen, 0.0)

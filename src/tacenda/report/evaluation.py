@@ -19,6 +19,17 @@ NOT_PRIVATE = (
     "This page was computed from the records without noise: "
     "it is not private unless they are public."
 )
+# What a page without noise is for, and why it stays where it was made
+OWN_USE = (
+    "Use it inside your organisation: to decide whether the model is good enough for your own "
+    "records, to choose a threshold, and to see whether it gets worse over the years.",
+    "Do not publish it, and do not send it to the other members. The figures have no noise: who "
+    "knows all your records but one can find out that one, and two pages tell what changed "
+    "between them. No ledger knows of them, so nobody can say what they cost.",
+    "Nothing was sent and nothing was charged. For figures that others may read, release them "
+    "once with noise: `tacenda evaluate --private`, or [evaluation] in the members' contract.",
+    "On records that the model was trained on, the figures are a little too good.",
+)
 Named = list[tuple[str, dict[str, Any]]]  # (run, its figures)
 
 
@@ -193,6 +204,7 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         word="Public records" if found["public"] else "Not private",
         headline="These records were declared public." if found["public"] else NOT_PRIVATE,
         measures=table,
+        use=() if found["public"] else OWN_USE,
         notes=[f"{text[0].upper()}{text[1:]}." for text in measures.undefined(values)],
         tables=[t for t in (confusion(name, drawn), by_class(name, drawn)) if t is not None],
         charts=panels_of(charts([(name, drawn)])),

@@ -27,6 +27,7 @@ from tacenda.errors import InputError
 from tacenda.formats.text import strict
 from tacenda.privacy.statement import Statement
 from tacenda.questions.hazards import HazardMoments
+from tacenda.questions.statistics import Statistic
 from tacenda.questions.tables import Tables
 from tacenda.runtime.result import RunResult
 from tacenda.tables.asked import Asked
@@ -186,7 +187,8 @@ def drafted(values: dict[str, Any], schema: Schema) -> dict[str, Any]:
     agreed = AgreedTables.of(parts, schema)
     asked = agreed.statistic
     if agreed.hazards is not None:  # written out: who signs reads what is asked
-        values = {**values, "hazards": {"columns": [c.name for c in agreed.hazards.columns]}}
+        columns = [column.name for column in agreed.hazards.columns]
+        values = {**values, "hazards": {**parts["hazards"], "columns": columns}}
     if name not in ("tables", "cox"):
         return {**values, "tables": asked.to_plain()}
     privacy = {"coalition": 1, **values.get("privacy", {})}
@@ -210,6 +212,13 @@ def drafted(values: dict[str, Any], schema: Schema) -> dict[str, Any]:
     }
 
 
+def _released_std(plan: RunPlan, statistic: Statistic) -> float:
+    """Standard deviation of each number of the network's sum in a round."""
+    scaled = plan.calibration.plan
+    each = plan.spec.facts.statistic_distance(statistic) * scaled.scale
+    return float(np.sqrt(((each / np.sqrt(scaled.weights[0])) ** 2).sum()))
+
+
 def noise_words(plan: RunPlan, schema: Schema) -> list[str]:
     """What the noise of a contract's tables will leave unreadable, from public numbers alone."""
     contract = plan.contract
@@ -217,11 +226,9 @@ def noise_words(plan: RunPlan, schema: Schema) -> list[str]:
     algorithm = plan.spec.algorithm
     if asked.hazards is not None or not isinstance(algorithm, (Tabled, StatisticRelease)):
         return []
-    statistic, facts, scaled = asked.statistic, plan.spec.facts, plan.calibration.plan
+    statistic, facts = asked.statistic, plan.spec.facts
     assert isinstance(statistic, Tables)
-    std = facts.statistic_distance(statistic) * float(
-        np.sqrt(((scaled.scale / np.sqrt(scaled.weights[0])) ** 2).sum())
-    )
+    std = _released_std(plan, statistic)
     if isinstance(algorithm, Tabled):
         degree = plan.spec.topology.degrees[:, None]
         std /= math.sqrt(float(np.min(algorithm.weight(facts, degree, contract.rounds))))

@@ -62,6 +62,8 @@ def test_every_fitted_attribute_is_documented(kind: Any) -> None:
         model = kind(**settings, classes=(0, 1)).fit(X, np.arange(300) % 2)
     elif kind is tc.PrivateDiscreteHazard:
         model = kind((1, 2), **settings).fit(X, np.tile([1.5, 1.0], (300, 1)))
+    elif kind is tc.PrivateCoxRegression:
+        model = kind((1, 2), None, bounds=(-1, 1)).fit(X, np.tile([1.5, 1.0], (300, 1)))
     elif "count_bound" in inspect.signature(kind).parameters:
         model = kind(**settings, count_bound=12).fit(X, np.arange(300) % 4)
     else:
