@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         Coefficient,
         CoefficientTable,
         coefficient_table,
-        design_of,
         run_coefficients,
     )
+    from tacenda.evaluation.declared_design import design_of
     from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
 
 _HOMES = {
@@ -33,7 +33,7 @@ _HOMES = {
     "PrivateEvaluation": "private",
     "PrivateMeasure": "private",
     "coefficient_table": "coefficients",
-    "design_of": "coefficients",
+    "design_of": "declared_design",
     "run_coefficients": "coefficients",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from tacenda import checks
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
-from tacenda.evaluation.coefficients import design_of, no_units_note
+from tacenda.evaluation.declared_design import design_of, no_units_note
 from tacenda.inference.alike import Heterogeneity, heterogeneity
 from tacenda.inference.asking import facts_of_run, intervals, statistic_of
 from tacenda.inference.design import Design, Forecast, forecast
