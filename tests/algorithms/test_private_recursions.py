@@ -185,20 +185,24 @@ def test_exact_admm_and_its_perturbations(kind: str, edges: Any) -> None:
     assert node.asked.objectives == ROUNDS - added and node.asked.messages == ROUNDS
 
 
-def test_primal_perturbation_with_its_hidden_centre() -> None:
+@pytest.mark.parametrize("closing", [False, True])
+def test_primal_perturbation_with_its_hidden_centre(closing: bool) -> None:
     """Zhang and Zhu (2016) as published: the centre is (w_i - e_i + V_j)/2 with the node's own
-    unreleased w_i (V_i = w_i + e_i)."""
-    found, node = played(A.PVP(penalty=GROWS, centre="hidden"), RING)
+    unreleased w_i (V_i = w_i + e_i), and that of the closing round (line 15) (w_i + V_j)/2, with
+    the noise inside the objective."""
+    found, node = played(A.PVP(penalty=GROWS, centre="hidden", closing_dvp=closing), RING)
     v, hidden, noise, lam = START, START, 0 * START, np.zeros((N, D))
     for t in range(ROUNDS):
-        new = np.empty((N, D))
+        last, new = closing and t == ROUNDS - 1, np.empty((N, D))
         for i in range(N):
             left, right = node.h[i] + R * np.eye(D), node.b[i] - 2 * lam[i]
+            if last:
+                left, right = left + node.extra[t][i] * np.eye(D), right - node.noise[t][i]
             for j in near(node, i):
-                centre = (hidden[i] - noise[i] + v[j]) / 2
+                centre = (hidden[i] - (0 if last else noise[i]) + v[j]) / 2
                 left, right = left + 2 * ETA[t] * np.eye(D), right + 2 * ETA[t] * centre
             new[i] = np.linalg.solve(left, right)
-        hidden, noise = new, node.noise[t]
+        hidden, noise = new, 0 * new if last else node.noise[t]
         v = hidden + noise
         lam = lam + ETA[t] / 2 * differ(node, v)
         np.testing.assert_allclose(found[t], v, rtol=1e-10, atol=1e-12)

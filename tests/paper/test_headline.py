@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+import tacenda as tc
 from tacenda_papers.experiments import headline
 
 
@@ -29,17 +30,26 @@ def test_one_round_of_dvp_is_doubled_and_a_hundred_compose() -> None:
 
 
 def test_the_closing_round_of_line_15_by_hand() -> None:
-    """In the limit a record moves the unreleased iterate by 2c/(m r), so that the noise of rate
-    (m/c) ah hides 2c/m + eta deg 2c/(m r): 2 ah (1 + eta deg/r), with eta deg/r = 20."""
-    shape = {"size": 2261, "degree": 4, "strength": 0.1, "loss_scale": 146.0, "penalty": 0.5}
-    curvature = math.log(1 + 0.25 * 146 / (2261 * 4.1))
-    limit = 2 * (0.3 - 2 * curvature) * 21 + curvature
-    assert headline.closing_round(0.3, 2000, **shape) == pytest.approx(limit, rel=1e-9)
-    assert limit == pytest.approx(12.3, abs=0.05)
-    assert headline.closing_round(0.3, 100, **shape) == pytest.approx(11.3, abs=0.05)
-    # A first round is one of Algorithm 2: twice ah, as its line 5 has it
-    first = 2 * (0.3 - 2 * curvature) + curvature
-    assert headline.closing_round(0.3, 1, **shape) == pytest.approx(first, rel=1e-12)
+    """A record moves the unreleased iterate by s(t) = (2c/m + 2 eta deg s(t-1))/(r + 2 eta deg), in
+    the limit by 2c/(m r), and the centre (f_p + V_j)/2 by half of it. So the noise of rate (m/c) ah
+    hides 2c/m + eta deg s: in the limit 2 ah (1 + eta deg/r), with eta deg/r = 20."""
+    m, deg, r, c, eta, rounds = 2261, 4, 0.1, 146.0, 0.5, 100
+    pull, slope, moved = 2 * eta * deg, 2 * c / m, 0.0
+    for _ in range(rounds - 1):
+        moved = (slope + pull * moved) / (r + pull)
+    curvature = math.log(1 + 0.25 * c / (m * (r + pull)))
+    ah = 0.3 - 2 * curvature
+    graph, paper = tc.graph.random_regular(20, deg, seed=1), tc.Privacy.from_paper(alpha=0.3)
+    method = tc.Method(tc.algorithms.PVP(eta, closing_dvp=True), rounds)
+    found = tc.accounting.account(m, 104, graph, method, paper, strength=r, loss_scale=c)
+    last, count = found.curve().events[-1]
+    by_hand = ah * m / c * (slope + pull / 2 * moved) + curvature
+    assert count == 1 and last.epsilon == pytest.approx(by_hand, rel=1e-6)
+    assert by_hand == pytest.approx(11.3, abs=0.05)
+    assert 2 * ah * (1 + eta * deg / r) + curvature == pytest.approx(12.3, abs=0.05)
+    told = headline._primal()[1]
+    assert told.true == pytest.approx(found.epsilon) and not told.exact
+    assert f"{by_hand:.3g}" in told.remark and 11.2 < told.true < 12.0
 
 
 def test_recycled_admm_is_sound_and_loose() -> None:

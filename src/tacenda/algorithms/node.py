@@ -148,12 +148,13 @@ class Node(Protocol):
         ...
 
     def release_argmin(
-        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+        self, linear: Array, quadratic: Array, centre: Array | Bounded, *, noise: str = "l2-laplace"
     ) -> Array:
         """The argmin with noise inside its objective, after its cost was charged to the ledger.
 
-        linear: shape (b, d). quadratic: shape (b, 1), above 0. centre: shape (b, d). noise: density
-        of the noise inside the objective. Result: public from here on, shape (b, d).
+        linear: shape (b, d). quadratic: shape (b, 1), above 0. centre: shape (b, d), released; an
+        unreleased one costs far more. noise: density of the noise inside the objective. Result:
+        public from here on, shape (b, d).
         """
         ...
 

@@ -166,11 +166,11 @@ class PVP(Algorithm):
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
         "l2-laplace" is the paper's.
     closing_dvp : bool, default=False
-        The last round is one of DVP, as in the paper's Algorithm 3, but around the released V:
-        the paper's line 15 centres it on the unreleased w_i. It is charged like any other.
+        The last round is one of DVP, as in line 15 of the paper's Algorithm 3: around the released
+        V, or with centre="hidden" around (w_i + V_j)/2 as printed. It is charged like any other.
     centre : {"released", "hidden"}, default="released"
         "hidden" is the published form: the centre is (w_i - e_i + V_j)/2 with the node's own
-        unreleased w_i.
+        unreleased w_i. A closing round around it costs a multiple of what the paper says.
 
     Examples
     --------
@@ -212,6 +212,8 @@ class PVP(Algorithm):
         eta, deg = at(self.penalty, node.turn), node.degree
         centre: Any = midpoint(s.shared, s.heard, deg)
         if self.closing_dvp and node.turn == node.rounds:
+            if s.hidden is not None:  # (w_i + V_j)/2 moves the centre by half of w_i - V_i
+                centre = 0.5 * s.hidden + (centre - 0.5 * s.shared)
             v = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
             hidden = None
         else:

@@ -50,9 +50,9 @@ class AskedQueries(Queries):
 
     asked: tuple[Array, Array, Array]
 
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+    def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question:
         q = np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1))
-        self.asked = (linear, q, centre)
+        self.asked = (linear, q, open_values(centre) if isinstance(centre, Bounded) else centre)
         return super().question(linear, quadratic, centre)
 
 

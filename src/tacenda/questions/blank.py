@@ -9,12 +9,7 @@ from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, seal
 from tacenda.privacy.secrets.door import Question
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import moment_length
-from tacenda.questions.rules import (
-    argmin_sensitivity,
-    check_statistic,
-    refuse_secret_point,
-    sample_of,
-)
+from tacenda.questions.rules import argmin_sensitivity, check_statistic, open_argmin, sample_of
 from tacenda.questions.statistics import Statistic
 
 
@@ -43,16 +38,11 @@ class BlankQueries:
             argmin_sensitivity(self.facts, linear, quadratic, centre),
         )
 
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+    def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question:
         self.facts.check_solver(quadratic)
-        refuse_secret_point(linear)
-        refuse_secret_point(centre)
+        terms = open_argmin(self.facts, linear, quadratic, centre)
         shape = (self.facts.n, centre.shape[1])
-        return Question(
-            self.facts.objective_terms(quadratic),
-            shape,
-            lambda noise, extra: (np.zeros(shape), None),
-        )
+        return Question(terms, shape, lambda noise, extra: (np.zeros(shape), None))
 
     def second_moment(
         self, label_scale: float, label_bound: float, diagonal: bool = False

@@ -431,8 +431,13 @@ class Facts:
                 "Use a larger strength or penalty, or a linearised algorithm (IPADMM, DPDDA)."
             )
 
-    def objective_terms(self, quadratic: Array) -> ObjectiveTerms:
+    def objective_terms(
+        self, quadratic: Array, centre: Array | float | None = None
+    ) -> ObjectiveTerms:
         """The public terms of an argmin for objective perturbation.
+
+        centre (n,): how far one record moves a centre that was not released. It then moves the
+        gradient by 2q times that in any of the dim directions, which leaves none to hide in.
 
         A person's records add a Hessian of rank k times that of one record and of k times its
         trace; its determinant is largest when its eigenvalues are equal, and so the logarithm is k
@@ -442,14 +447,16 @@ class Facts:
         """
         k, most = self.constants, self.records_per_person
         rank = k.n_outputs - 1 if k.loss.kind == "multiclass" else 1
+        kappa = self.argmin_convexity(quadratic)
+        moved = 0.0 if centre is None else (kappa - k.strong_convexity) * centre
         steepness = k.curvature_trace * k.loss_scale / (rank * self._protected)
         return ObjectiveTerms(
-            slope=self.argmin_slope(),
-            convexity=self.argmin_convexity(quadratic),
+            slope=self.argmin_slope() + moved,
+            convexity=kappa,
             log_curvature=lambda kappa: most * k.log_curvature(self._protected, kappa),
             least_convexity=lambda logarithm: steepness / np.expm1(logarithm / (most * rank)),
             tolerance=self.tolerance,
-            directions=rank,
+            directions=rank if centre is None else self.dim,
         )
 
 

@@ -40,6 +40,7 @@ from tacenda.questions.rules import (
     check_moment_bytes,
     check_statistic,
     moment_name,
+    open_argmin,
     refuse_secret_point,
     sample_of,
 )
@@ -202,11 +203,11 @@ class Queries:
         answer = seal(core, sensitivity, asked=asked)
         return answer if offset is None else answer + offset
 
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+    def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question:
         """The same argmin, left open for noise inside its objective."""
         self.facts.check_solver(quadratic)
-        refuse_secret_point(linear)
-        refuse_secret_point(centre)
+        terms = open_argmin(self.facts, linear, quadratic, centre)
+        asked, centre = self._named_argmin(linear, quadratic, centre), _plain(centre)
 
         def solve(noise: Array | None, extra: Array | None) -> tuple[Array, Array | None]:
             if noise is None or extra is None:
@@ -222,8 +223,7 @@ class Queries:
             )
             return self._solve(public + noise, wider, moved)
 
-        asked = self._named_argmin(linear, quadratic, centre)
-        return Question(self.facts.objective_terms(quadratic), centre.shape, solve, asked)
+        return Question(terms, centre.shape, solve, asked)
 
     def second_moment(
         self, label_scale: float, label_bound: float, diagonal: bool = False

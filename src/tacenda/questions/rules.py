@@ -11,6 +11,7 @@ from tacenda._types import Array
 from tacenda.errors import LeakError, UnsupportedError
 from tacenda.privacy.secrets.bounded import Bounded, Sample
 from tacenda.privacy.secrets.door import Question
+from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import check_bytes, check_matrix, moment_length
 from tacenda.questions.statistics import Statistic, checked
@@ -27,7 +28,7 @@ class Answers(Protocol):
     def argmin(
         self, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
     ) -> Bounded: ...
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question: ...
+    def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question: ...
     def second_moment(
         self, label_scale: float, label_bound: float, diagonal: bool = False
     ) -> Bounded: ...
@@ -96,15 +97,31 @@ def argmin_sensitivity(
     facts: Facts, linear: Array | Bounded, quadratic: Array, centre: Array | Bounded
 ) -> Array:
     """(b,) by the rule in the text of `questions.queries`."""
-    for part in (linear, centre):
-        if isinstance(part, Bounded) and part.sample.kind != "all":
-            raise LeakError(
-                "An argmin around a value of a sample of the records has no accountant here; "
-                "release the value first."
-            )
-    moved = linear.sensitivity if isinstance(linear, Bounded) else 0.0
-    shifted = centre.sensitivity if isinstance(centre, Bounded) else 0.0
-    return facts.argmin_sensitivity(quadratic, moved, shifted)
+    return facts.argmin_sensitivity(quadratic, moved_by_record(linear), moved_by_record(centre))
+
+
+def open_argmin(
+    facts: Facts, linear: Array, quadratic: Array, centre: Array | Bounded
+) -> ObjectiveTerms:
+    """The public terms of an argmin whose noise is inside its objective; a centre that was not
+    released moves the gradient too, in a direction that nothing is known of."""
+    refuse_secret_point(linear)
+    if not isinstance(centre, Bounded):
+        refuse_secret_point(centre)
+        return facts.objective_terms(quadratic)
+    return facts.objective_terms(quadratic, moved_by_record(centre))
+
+
+def moved_by_record(part: Array | Bounded) -> Array | float:
+    """How far one record moves a term of an argmin: (b,), 0 where it is public."""
+    if not isinstance(part, Bounded):
+        return 0.0
+    if part.sample.kind != "all":
+        raise LeakError(
+            "An argmin around a value of a sample of the records has no accountant here; "
+            "release the value first."
+        )
+    return part.sensitivity
 
 
 def refuse_secret_point(w: Any) -> None:

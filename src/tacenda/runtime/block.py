@@ -200,7 +200,7 @@ class Block:
             )
 
     def release_argmin(
-        self, linear: Array, quadratic: Array, centre: Array, *, noise: str = "l2-laplace"
+        self, linear: Array, quadratic: Array, centre: Array | Bounded, *, noise: str = "l2-laplace"
     ) -> Array:
         question = self._queries.question(linear, quadratic, centre)
         return self._gate.release_argmin(question, self.turn, self._places(2), noise)

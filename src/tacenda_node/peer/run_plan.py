@@ -215,7 +215,7 @@ class _Watch(BlankQueries):
         self._noticed.add("argmin")
         return super().argmin(linear, quadratic, centre)
 
-    def question(self, linear: Array, quadratic: Array, centre: Array) -> Question:
+    def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question:
         self._noticed.add("question")
         return super().question(linear, quadratic, centre)
 

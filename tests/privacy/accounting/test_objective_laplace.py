@@ -24,7 +24,9 @@ from tacenda.privacy.accounting.events import (
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.accounting.renyi import EXCESSES, _laplace_divergence, renyi_profile
 from tacenda.privacy.secrets.ledger import Charge
+from tacenda.questions.blank import BlankQueries
 from tacenda.questions.constants import Constants
+from tacenda.questions.facts import Facts
 
 CHECKED = (0.1, 0.6, 1.0, 4.0, 30.0)  # excesses a - 1 of the orders that are looked at
 
@@ -377,34 +379,76 @@ def test_a_run_needs_less_noise_than_generic_composition_asks_for():
     assert generic.epsilon(1e-5) > 4 * found.epsilon
 
 
-def test_a_hidden_centre_never_gets_this_account():
-    """The bound needs a gradient that moves along the record alone; a centre that depends on the
-    records moves it in any direction."""
-    method = tc.Method(tc.algorithms.PVP(), 3)
-    paper = tc.Privacy.from_paper(alpha=0.3)
-    known = {"strength": 0.1}
-    found = tc.accounting.account(500, 60, tc.graph.ring(4), method, paper, **known)
-    assert {type(event) for event, _ in found.curve().events} == {L2Laplace}
+class HiddenCentre(tc.algorithms.DVP):
+    """One release around an iterate that was not released."""
 
-    class Hidden(tc.algorithms.DVP):
-        name = "hidden-centre"
+    name = "hidden-centre"
 
-        def step(self, s, node):
-            centre = node.argmin(2 * s.dual, 1.0 + 0 * node.degree, s.w)
-            node.release_argmin(2 * s.dual, 1.0 + 0 * node.degree, centre)
-            return s
+    def step(self, s, node):
+        quadratic = 1.0 + 0 * node.degree
+        node.release_argmin(2 * s.dual, quadratic, node.argmin(2 * s.dual, quadratic, s.w))
+        return s
 
-    with pytest.raises(LeakError):
-        tc.accounting.account(
-            500, 60, tc.graph.ring(4), tc.Method(Hidden(), 3), tc.Privacy(2.0, 1e-5)
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_a_hidden_centre_is_charged_for_every_direction(adjacency):
+    """The bound needs a gradient that moves along the record alone. A centre that depends on the
+    records moves it in any direction: its way is charged, and no dimension helps."""
+    method, known = tc.Method(HiddenCentre(), 1), {"strength": 0.1}
+    privacy = tc.Privacy.from_noise(round_epsilon=0.4, delta=1e-5, adjacency=adjacency)
+    found = tc.accounting.account(500, 60, tc.graph.ring(4), method, privacy, **known)
+    ((event, _),) = found.curve().events
+    assert event.directions == event.dim == 60
+    pure = judge([(Pure(event.epsilon), 1)], adjacency)
+    assert found.epsilon == pytest.approx(pure.epsilon(1e-5), rel=1e-9)
+    # By hand: the iterate moves by (2G/m + 2 tol)/(r + 2), and the gradient by 2 times that more
+    declared = Constants.declared(loss="logistic", strength=0.1)
+    blank = BlankQueries(Facts(np.array([500.0]), 60, declared, adjacency))
+    zero, quadratic = np.zeros((1, 60)), np.ones((1, 1))
+    hidden = blank.argmin(zero, quadratic, zero)
+    slope = (2 if adjacency == "replace-one" else 1) / 500
+    terms = blank.question(zero, quadratic, hidden).terms
+    by_hand = slope + 2 * (slope + 2 * blank.facts.tolerance) / 2.1
+    assert terms.slope == pytest.approx(by_hand, rel=1e-12) and terms.directions == 60
+    assert blank.question(zero, quadratic, zero).terms.slope == pytest.approx(slope, rel=1e-12)
+    with pytest.raises(LeakError):  # a linear term must have been released
+        blank.question(hidden, quadratic, zero)
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_no_exact_delta_around_a_hidden_centre_exceeds_the_bound(dim):
+    """Quadratic losses (x.w - y)^2/2, so that hidden iterate and release are linear in the noise:
+    exact densities on a grid, for centres moved towards and away from the record's gradient."""
+    kappa, slope, moved, rate = 2.1, 0.4, 0.3, 1.2
+    line = np.linspace(-14, 14, 40_001 if dim == 1 else 901)
+    points = np.stack(np.meshgrid(*[line] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    cell = (line[1] - line[0]) ** dim
+    sphere = math.log(2) + dim / 2 * math.log(math.pi) - gammaln(dim / 2)
+    constant = dim * math.log(rate) - gammaln(dim) - sphere
+    promised = judge([(ObjectiveLaplace(rate * (slope + 2 * moved), 0.0, dim, dim, 0.0), 1)])
+    for degrees in (0, 90, 180):
+        turned = math.radians(degrees)
+        way = np.array([math.cos(turned), math.sin(turned)][:dim])
+        shift = np.zeros(dim)
+        shift[0] = slope
+        shift = (shift + 2 * moved * way) / kappa  # of the minimiser
+        p, q = (
+            np.exp(constant - rate * kappa * np.linalg.norm(points - at, axis=1)) * kappa**dim
+            for at in (np.zeros(dim), shift)
         )
+        assert p.sum() * cell == pytest.approx(1, abs=2e-3)
+        for epsilon in (0.0, 0.3, 0.8):
+            exact = np.sum(np.maximum(p - math.exp(epsilon) * q, 0.0)) * cell
+            assert exact <= promised.delta(epsilon) + 2e-3
+            if degrees == 0 and dim == 1 and epsilon == 0.8:  # without the centre it would be less
+                alone = judge([(ObjectiveLaplace(rate * slope, 0.0, dim, dim, 0.0), 1)])
+                assert exact > alone.delta(epsilon) + 0.01
 
 
 def test_less_curvature_than_was_reserved():
     """A node that lost a neighbour has less convexity: it adds some, and no part of the charge
     exceeds what was reserved."""
     from tacenda.privacy.secrets.mechanisms import objective_charge, objective_noise
-    from tacenda.questions.facts import Facts
 
     facts = Facts(np.array([50.0]), 20, Constants.declared(loss="logistic", strength=1e-3))
     epsilon = np.array([0.5])
