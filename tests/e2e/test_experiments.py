@@ -193,13 +193,11 @@ def test_report_is_one_file_that_needs_nothing_else(
         {"recycled-convergence", "ipadmm-tradeoff", "many-members"},
     )
     assert {p.stem for p in folder.glob("*.md")} == names
-    # Every picture that a page names is there, for light and for dark pages, and nothing else
+    # Every picture that a page names is there, and nothing else
     shown = [re.findall(r"\((figures/[^)]+)\)", p.read_text("utf-8")) for p in folder.glob("*.md")]
-    assert all(len(found) >= 2 for found in shown)
+    assert all(shown)
     named = {one for found in shown for one in found}
     assert named == {f"figures/{p.name}" for p in (folder / "figures").iterdir()}
-    light = {one for one in named if not one.endswith("-dark.svg")}
-    assert named == light | {one.replace(".svg", "-dark.svg") for one in light}
     # The packed rows give the same page again
     packed, again = folder / "rows", tmp_path / "again.html"
     assert {p.name for p in (packed / "quick").iterdir()} == names
@@ -209,8 +207,8 @@ def test_report_is_one_file_that_needs_nothing_else(
         *("--figures", str(drawings)),
     )
     assert again.read_text("utf-8").count('<section class="page"') == 5
-    assert {p.stem for p in drawings.glob("*.pdf")} == {Path(one).stem for one in light}
-    assert {p.stem for p in drawings.glob("*.svg")} == {Path(one).stem for one in light}
+    assert {p.stem for p in drawings.glob("*.pdf")} == {Path(one).stem for one in named}
+    assert {p.stem for p in drawings.glob("*.svg")} == {Path(one).stem for one in named}
 
 
 def test_report_makes_the_runs_that_are_missing(

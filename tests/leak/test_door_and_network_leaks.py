@@ -143,12 +143,24 @@ def test_gradients_are_asked_at_public_points_only(block: Any) -> None:
             block.gradient(point, 3)
 
 
-def test_noise_in_the_objective_wants_public_terms(block: Any) -> None:
-    """Its charge holds for public linear terms and centres only."""
+def test_noise_in_the_objective_wants_a_public_linear_term(block: Any) -> None:
+    """A centre may be unreleased, and its charge knows how far a record moves it."""
     hidden = block.gradient(W)
-    for linear, centre in ((hidden, W), (W, hidden)):
-        with pytest.raises(LeakError, match="public point"):
-            block.release_argmin(linear, Q, centre)
+    with pytest.raises(LeakError, match="public point"):
+        block.release_argmin(hidden, Q, W)
+    with pytest.raises(LeakError, match="public point"):
+        block.release_argmin(W, Q, [[0.0]])
+    sampled = block.gradient(W, 3)
+    with pytest.raises(LeakError, match="sample of the records"):
+        block.release_argmin(W, Q, sampled)
+
+
+def test_an_unreleased_centre_is_charged_as_one() -> None:
+    for given, directions in ((False, 1), (True, W.shape[1])):
+        block, _, ledger = make_block(problem(4), scale=2.0)
+        block.release_argmin(W, Q, 3.0 * block.gradient(W) if given else W)
+        ((charge, _),) = ledger.charges
+        assert set(charge.entries["directions"]) == {directions}
 
 
 def test_a_quadratic_weight_cannot_be_secret(block: Any) -> None:

@@ -42,17 +42,6 @@ STYLE: Any = {
     "svg.hashsalt": "tacenda",
     "figure.dpi": 150,
 }
-# What a dark page changes: light ink, no background
-INK = "#d8d8d8"
-DARK: Any = {
-    **dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
-    ),
-    "grid.color": "#444444",
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-}
 
 
 def figures(
@@ -86,14 +75,11 @@ def figures(
     there is no run folder at 'no-such-folder'; `tacenda fit` and `tacenda compare` write one.
     """
     wanted, folder = _known(formats), read(run_folder)
-    return _write(lambda new: _all(folder, new), Path(out_dir), wanted, STYLE)
+    return _write(lambda new: _all(folder, new), Path(out_dir), wanted)
 
 
 def write_charts(
-    charts: Sequence[Chart],
-    out_dir: str | Path,
-    formats: Sequence[str] = ("svg", "pdf"),
-    dark: bool = False,
+    charts: Sequence[Chart], out_dir: str | Path, formats: Sequence[str] = ("svg", "pdf")
 ) -> list[Path]:
     """Write charts of your own as `figures` writes those of a run (extra `plots`).
 
@@ -105,8 +91,6 @@ def write_charts(
         Where to write; made if it does not exist.
     formats : sequence of {"svg", "pdf", "png", "eps"}, default=('svg', 'pdf')
         Which formats.
-    dark : bool, default=False
-        Light ink without a background, for dark pages; the names of the files end in -dark.
 
     Examples
     --------
@@ -116,15 +100,14 @@ def write_charts(
     >>> line = tc.report.Series("DVP", np.array([1.0, 2.0]), np.array([0.5, 0.4]), 0)
     >>> chart = tc.report.Chart("risk", "Risk", "round", "risk", [line], "Risk falls.")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in tc.report.write_charts([chart], folder, ["svg"], dark=True)]
-    ['risk-dark.svg']
+    ...     [path.name for path in tc.report.write_charts([chart], folder, ["svg"])]
+    ['risk.svg']
     """
-    end, style = ("-dark", {**STYLE, **DARK}) if dark else ("", STYLE)
 
     def drawn(new: Any) -> Iterable[tuple[str, Any]]:
-        return ((chart.key + end, _chart(chart, new)) for chart in charts)
+        return ((chart.key, _chart(chart, new)) for chart in charts)
 
-    return _write(drawn, Path(out_dir), _known(formats), style)
+    return _write(drawn, Path(out_dir), _known(formats))
 
 
 def _known(formats: Sequence[str]) -> list[str]:
@@ -137,15 +120,12 @@ def _known(formats: Sequence[str]) -> list[str]:
 
 
 def _write(
-    drawn: Callable[[Any], Iterable[tuple[str, Any]]],
-    target: Path,
-    formats: Sequence[str],
-    style: Any,
+    drawn: Callable[[Any], Iterable[tuple[str, Any]]], target: Path, formats: Sequence[str]
 ) -> list[Path]:
     mpl, Figure = _matplotlib()
     target.mkdir(parents=True, exist_ok=True)
     written = []
-    with mpl.rc_context(style):
+    with mpl.rc_context(STYLE):
         for key, figure in drawn(Figure):
             for suffix in formats:
                 path = target / f"{key}.{suffix}"

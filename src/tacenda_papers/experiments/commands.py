@@ -160,7 +160,7 @@ def report(
     print(page.build(known, size, to or out / size.name / "report.html", truths))
     if markdown is not None:
         written = summary.write_markdown(markdown, summary.pages(known, size, truths))
-        for path in [*written, *pictures.beside(markdown.with_suffix(""), known, size)]:
+        for path in [*written, *pictures.beside(markdown.with_suffix(""), known)]:
             print(path)
     if figures is not None:
         for path in pictures.for_papers(figures, known):

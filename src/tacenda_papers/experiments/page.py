@@ -15,6 +15,7 @@ from tacenda_papers.experiments import advice, equal_privacy, summary
 from tacenda_papers.experiments.headline import Headline
 from tacenda_papers.experiments.judging import count, first_sentence
 from tacenda_papers.experiments.papers import OURS, PAPERS
+from tacenda_papers.experiments.player import Stored
 from tacenda_papers.experiments.registry import EXPERIMENTS
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
@@ -39,9 +40,7 @@ class Shown:
     tables: list[TextTable]
 
 
-def build(
-    known: dict[str, tuple[Experiment, Rows]], size: Size, path: Path, truths: Sequence[Headline]
-) -> Path:
+def build(known: dict[str, Stored], size: Size, path: Path, truths: Sequence[Headline]) -> Path:
     """Write the page of these experiments with their rows, whole or not at all. truths: the papers'
     accounted epsilon (`headlines`)."""
     content = _content(known, size, truths)
@@ -50,12 +49,10 @@ def build(
     )
 
 
-def _content(
-    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
-) -> dict[str, Any]:
+def _content(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -> dict[str, Any]:
     statements = summary.all_findings(known, truths)
-    found = [e for e, _ in known.values()]
-    shown = {e.name: _shown(e, rows, statements[e.name]) for e, rows in known.values()}
+    found = [one.experiment for one in known.values()]
+    shown = {e.name: _shown(e, rows, statements[e.name]) for e, rows, _ in known.values()}
     groups = [
         {
             "paper": paper,
@@ -77,7 +74,9 @@ def _content(
         "headline": _headline_table(truths),
         "which": advice.lines(),
         "ranking": [
-            equal_privacy.overall(rows) for e, rows in known.values() if e.name == "equal-privacy"
+            equal_privacy.overall(rows)
+            for e, rows, _ in known.values()
+            if e.name == "equal-privacy"
         ],
     }
 

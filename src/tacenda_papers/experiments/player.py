@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from tacenda.engines import HERE, Call, Workers, run_calls
 from tacenda.errors import StateError
@@ -75,6 +76,22 @@ def rows_file(out: Path, experiment: Experiment, size: Size) -> Path | None:
     """Where the rows of an experiment are, as they were made or packed; None if nowhere."""
     folder = folder_of(out, experiment, size)
     return next((f for f in (folder / "rows.csv", folder / "rows.csv.gz") if f.is_file()), None)
+
+
+class Stored(NamedTuple):
+    """An experiment with the rows of an earlier `play`, and their size."""
+
+    experiment: Experiment
+    rows: Rows
+    size: Size
+
+    @property
+    def command(self) -> str:
+        """What makes the rows."""
+        name, size, seeds = self.experiment.name, self.size, len(self.rows.distinct("seed"))
+        usual = len({c.seed for c in self.experiment.cells(size)})
+        fewer = "" if seeds == usual else f" --seeds {seeds}"
+        return f"tacenda experiment run {name} --{size.name}{fewer}"
 
 
 def stored(experiment: Experiment, size: Size, out: Path = DEFAULT_OUT) -> Rows:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NO_PRIVACY, PUBLISHED, SOUND = "no privacy", "as published", "sound"
 SIZES = ("quick", "reduced", "full")
 CELL_FORMAT = (
-    3  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
+    4  # raise it when a cell's meaning changes, so that stored ones are not taken for new ones
 )
 
 

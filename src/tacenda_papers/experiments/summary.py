@@ -16,9 +16,10 @@ from tacenda_papers.experiments import claims, formulas, pictures, player, table
 from tacenda_papers.experiments.headline import Headline
 from tacenda_papers.experiments.judging import count, first_sentence
 from tacenda_papers.experiments.papers import PAPERS, Paper
+from tacenda_papers.experiments.player import Stored
 from tacenda_papers.experiments.registry import CLAIMS, EXPERIMENTS
 from tacenda_papers.experiments.rows import Rows
-from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Experiment, Finding, Size
+from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Finding, Size
 
 MOST_LINES = 12  # of a table; a longer one is folded up until somebody opens it
 MOST_FINDINGS = 12  # more of them are folded up too
@@ -48,13 +49,14 @@ def ran(rows: Rows) -> str:
     )
 
 
-def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Rows]]:
-    """Every experiment with stored rows of this size, and its rows; refuses where none has any."""
-    found = {
-        e.name: (e, player.stored(e, size, out))
-        for e in EXPERIMENTS.values()
-        if player.rows_file(out, e, size) is not None
-    }
+def stored_experiments(out: Path, size: Size) -> dict[str, Stored]:
+    """Every experiment with stored rows of this size, or in a report of full size of the reduced
+    one; refuses where none has any."""
+    found: dict[str, Stored] = {}
+    for e in EXPERIMENTS.values():
+        for one in (size, Size("reduced")) if size.name == "full" else (size,):
+            if e.name not in found and player.rows_file(out, e, one) is not None:
+                found[e.name] = Stored(e, player.stored(e, one, out), one)
     if not found:
         raise StateError(
             f"There are no {size.name} results in {out}; "
@@ -63,12 +65,10 @@ def stored_experiments(out: Path, size: Size) -> dict[str, tuple[Experiment, Row
     return found
 
 
-def all_findings(
-    known: dict[str, tuple[Experiment, Rows]], truths: Sequence[Headline]
-) -> dict[str, list[Finding]]:
+def all_findings(known: dict[str, Stored], truths: Sequence[Headline]) -> dict[str, list[Finding]]:
     """The findings by which claims are decided: of rows, of the accounted epsilon, of formulas."""
     return {
-        **{name: e.findings(rows) for name, (e, rows) in known.items()},
+        **{name: one.experiment.findings(one.rows) for name, one in known.items()},
         claims.HEADLINE: claims.from_headlines(truths),
         claims.FORMULAS: formulas.findings(),
     }
@@ -86,9 +86,7 @@ def claim_tables(
     return made
 
 
-def pages(
-    known: dict[str, tuple[Experiment, Rows]], size: Size, truths: Sequence[Headline]
-) -> dict[str, str]:
+def pages(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -> dict[str, str]:
     """The summary, under "", and one page for each experiment with rows, under its name."""
     found = all_findings(known, truths)
     missing = [name for name in EXPERIMENTS if name not in known]
@@ -96,7 +94,7 @@ def pages(
         "# Results",
         f"Made by `tacenda experiment report --{size.name} --run --jobs 2 --markdown "
         f"docs/results.md`; {made_with()}.",
-        f"{_WORDS[size.name]} {_READING}",
+        f"{_WORDS[size.name]} {_smaller(known, size)}{_READING}",
         "## What the papers claim, and what was found",
     ]
 
@@ -110,13 +108,14 @@ def pages(
     titles = (
         "experiment",
         "source",
+        "size",
         "runs",
         "seeds",
         "hold as published",
         "hold when sound",
         "verdict",
     )
-    lines = [_line(e, rows, found[e.name]) for e, rows in known.values()]
+    lines = [_line(one, found[name]) for name, one in known.items()]
     parts += [
         "## The experiments",
         "Each has a page with its figures, statements, tables and settings.",
@@ -124,10 +123,7 @@ def pages(
         f"Not run at this size: {', '.join(missing)}." if missing else "All experiments were run.",
         "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in known) + "\n```",
     ]
-    sections = {
-        name: _section(e, rows, found[name], pictures.in_markdown(e, rows, size))
-        for name, (e, rows) in known.items()
-    }
+    sections = {name: _section(one, found[name]) for name, one in known.items()}
     return {"": "\n\n".join(parts) + "\n", **sections}
 
 
@@ -145,10 +141,17 @@ def write_markdown(path: Path, made: dict[str, str]) -> list[Path]:
     ]
 
 
-def _line(e: Experiment, rows: Rows, found: list[Finding]) -> list[str]:
+def _smaller(known: dict[str, Stored], size: Size) -> str:
+    """Which experiments are shown at a smaller size than the others."""
+    names = [name for name, one in known.items() if one.size.name != size.name]
+    return f"Reduced size, for time: {', '.join(names)}. {_WORDS['reduced']} " if names else ""
+
+
+def _line(one: Stored, found: list[Finding]) -> list[str]:
     """One line of the summary table."""
+    e, rows, size = one
     held = [count(found, mode) for mode in (PUBLISHED, SOUND)]
-    numbers = [str(len(_runs(rows))), str(len(rows.distinct("seed")))]
+    numbers = [size.name, str(len(_runs(rows))), str(len(rows.distinct("seed")))]
     return [
         f"[{e.name}](results/{e.name}.md)",
         ", ".join(filter(None, (e.paper, e.figure))),
@@ -164,7 +167,8 @@ def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
     return {tuple((k, v) for k, v in r.items() if k not in hidden): r["seconds"] for r in rows}
 
 
-def _section(e: Experiment, rows: Rows, found: list[Finding], figures: str) -> str:
+def _section(one: Stored, found: list[Finding]) -> str:
+    e, rows, size = one
     lines = "\n".join(f"- {f.mode}: {f.sentence}" for f in found)
     if len(found) > MOST_FINDINGS:
         lines = _folded(f"The {len(found)} statements that were checked", lines)
@@ -173,10 +177,10 @@ def _section(e: Experiment, rows: Rows, found: list[Finding], figures: str) -> s
         f"# {e.name} ({source})",
         e.question,
         f"**{e.survives(found, rows)}**",
-        figures,
+        pictures.in_markdown(one),
         lines,
         *(_shown(t) for t in e.tables(rows)),
-        f"Settings: {e.settings} {e.chosen} {ran(rows)}",
+        f"Settings: {e.settings} {e.chosen} Shown: {size.name} size, {ran(rows)}",
         "[All results](../results.md)",
     ]
     return "\n\n".join(parts) + "\n"
