@@ -51,7 +51,7 @@ class AskedQueries(Queries):
     asked: tuple[Array, Array, Array]
 
     def question(self, linear: Array, quadratic: Array, centre: Array | Bounded) -> Question:
-        q = np.broadcast_to(np.asarray(quadratic, float), (len(centre), 1))
+        q = np.broadcast_to(np.asarray(quadratic, float), (centre.shape[0], 1))
         self.asked = (linear, q, open_values(centre) if isinstance(centre, Bounded) else centre)
         return super().question(linear, quadratic, centre)
 

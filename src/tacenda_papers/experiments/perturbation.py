@@ -44,10 +44,10 @@ METRICS = (
 SETTINGS = (
     "Adult, 45,222 x 104, 20 nodes, logistic loss; DVP: rho 10^-2.5, C^R 1750; PVP: rho 0.1, "
     "C^R 146 (the paper's tables). PVP as published ends with a round of DVP around its own "
-    "unreleased iterate (Algorithm 3, line 15). Measured as in the paper, each node's own model on the node's own "
-    "records, "
-    "mean over the nodes (own loss), beside the same models on all records (node loss) and the "
-    "average of the 20 models (loss). Losses are without the factor C^R."
+    "unreleased iterate (Algorithm 3, line 15). Measured as in the paper, "
+    "each node's own model on the node's own records, mean over the nodes (own loss), beside "
+    "the same models on all records (node loss) and the average of the 20 models (loss). "
+    "Losses are without the factor C^R."
 )
 CHOSEN = (
     "The paper gives neither the network nor eta nor the number of runs: random 4-regular graph, "

@@ -29,6 +29,7 @@ VARIANTS: dict[str, Any] = {
     "pvp gaussian": A.PVP(noise="gaussian"),
     "pvp closing": A.PVP(closing_dvp=True),
     "pvp hidden": A.PVP(centre="hidden"),
+    "pvp hidden closing": A.PVP(centre="hidden", closing_dvp=True),
     "dvp gaussian": A.DVP(noise="gaussian"),
     "radmm gaussian": A.RADMM(noise="gaussian"),
     "radmm output gaussian": A.RADMM(noise="gaussian", perturb="output"),
@@ -51,7 +52,7 @@ def noise_of(name: str, adjacency: str = "replace-one") -> tc.Privacy:
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow)
-        if name.split()[0] in ("madmm", "radmm", "dvp") or name == "pvp closing"
+        if name.split()[0] in ("madmm", "radmm", "dvp") or name.endswith("closing")
         else name
         for name in VARIANTS
     ],
