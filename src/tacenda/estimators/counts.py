@@ -11,7 +11,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.estimators.docstrings import documented
-from tacenda.estimators.regressors import _PrivateRegressor
+from tacenda.estimators.regressor_base import LinearRegressor
 from tacenda.estimators.warnings import warn_of_counts
 from tacenda.losses import NegativeBinomial, Poisson
 from tacenda.privacy.settings import Privacy
@@ -23,7 +23,7 @@ RESIDUAL = 0.3  # default bound on a gradient: a residual of so much of the larg
 
 
 @documented
-class PrivatePoissonRegressor(_PrivateRegressor):
+class PrivatePoissonRegressor(LinearRegressor):
     """Poisson regression of counts over a network of private data holders.
 
     The rate of a record is exp(X @ coef_ + intercept_), so that exp(coefficient) is a rate ratio:

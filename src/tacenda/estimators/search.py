@@ -24,7 +24,7 @@ from tacenda.data.holding_out import held_out_records, split_source
 from tacenda.errors import InputError, PrivacyError
 from tacenda.estimators.base import Arrangement
 from tacenda.estimators.classifiers import _PrivateClassifier
-from tacenda.estimators.regressors import _PrivateRegressor, released_form
+from tacenda.estimators.regressor_base import LinearRegressor, released_form
 from tacenda.evaluation.private_run import held_out_account
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
@@ -262,7 +262,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     # ---- before anything is released
     def _candidates(self) -> list[dict[str, Any]]:
         model = self.estimator
-        if not isinstance(model, _PrivateClassifier | _PrivateRegressor):
+        if not isinstance(model, _PrivateClassifier | LinearRegressor):
             raise InputError(
                 "estimator must be a private classifier or regressor of tacenda.estimators, not "
                 f"{type(model).__name__}; steps of a pipeline would read the records without "
@@ -340,7 +340,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self, candidates: list[dict[str, Any]], part: dict[str, Any], seeds: list[int] | None
     ) -> list[_Training]:
         """All trainings, arranged and priced: together they keep (epsilon, delta)."""
-        groups = self._groups(candidates, free=isinstance(self.estimator, _PrivateRegressor))
+        groups = self._groups(candidates, free=isinstance(self.estimator, LinearRegressor))
         found = self._priced(groups, candidates, part, seeds)
         alone = all(isinstance(t.arranged.method.algorithm, MomentRegression) for t in found)
         if len(groups) < len(candidates) and not alone:
@@ -588,7 +588,7 @@ class _Reader:
         if self.scoring == "accuracy":
             return means, noise
         unit = CandidateScores(((0.0,),), self.scoring).largest
-        if isinstance(self.arranged.estimator, _PrivateRegressor):
+        if isinstance(self.arranged.estimator, LinearRegressor):
             reach = self.arranged.estimator._target.reach
             unit *= reach**2 if self.scoring == "neg_mean_squared_error" else reach
         return -(1 - means) * unit, noise * unit
