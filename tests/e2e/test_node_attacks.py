@@ -322,7 +322,7 @@ def test_who_asks_again_and_again_for_an_agreement_is_left_out(tmp_path: Path) -
 def test_leaving_and_returning_over_restarts_costs_no_more_than_is_reserved(tmp_path: Path) -> None:
     """m3 leaves and returns; then all are started again, which forgets nothing: the second time
     that m3 leaves is the last that is paid for, and the third time all wait for it."""
-    crowd = Crowd(tmp_path, contract_of(rounds=6000, limit=4.0, losses=2))
+    crowd = Crowd(tmp_path, contract_of(rounds=6000, limit=8.0, losses=2))
     rest = ["m0", "m1", "m2"]
     try:
         crowd.start()
