@@ -3,12 +3,17 @@ processes under a contract, with the simulator's bits."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from sklearn.metrics import roc_auc_score
 
+from engine_stage import free_port
 from node_stage import Crowd, simulated, small_contract
 from tacenda.data.columns import CategoricalColumn, NumericColumn
 from tacenda.data.label import Label
@@ -142,3 +147,45 @@ def test_members_learn_it_with_the_simulators_bits(tmp_path: Path) -> None:
     found = crowd.finish()
     assert found.shape == (3, 6 + 1 + 2 + 1)
     np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
+
+
+@pytest.mark.slow
+def test_three_organisations_learn_curves_by_commands_alone(
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    csv, schema = table(tmp_path)
+    head, *rows = csv.read_text().splitlines()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.chdir(tmp_path)
+    Path("terms.toml").write_text('[problem]\nmodel = "additive"\n')
+    names = ["north", "east", "south"]
+    given = {}
+    for k, name in enumerate(names):
+        Path(f"{name}.csv").write_text("\n".join([head, *rows[k::3]]) + "\n")
+        given[name] = ["--name", name, "--data", f"{name}.csv", "--budget", "4"]
+        given[name] += ["--address", f"localhost:{free_port()}"]
+
+    def done(*words: Any) -> str:
+        result = tools.tacenda(*words)
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
+    study = ["--title", "study", "--member", "east", "--member", "south", "--schema", schema]
+    done("consortium", "new", *given["north"], *study, "--epsilon", "2", "--terms", "terms.toml")
+    for name in names[1:]:
+        done("consortium", "join", "north/study.invite", *given[name])
+    done("consortium", "draft", "east/east.card", "south/south.card", "--folder", "north")
+    for name in names[1:]:
+        done("consortium", "accept", "north/contract.toml", "--folder", name, "--yes")
+    source = str(Path(__file__).parents[2] / "src")
+    env = {**os.environ, "NUMBA_NUM_THREADS": "1", "PYTHONPATH": source}
+    command = [sys.executable, "-m", "tacenda", "node", "run", "--quiet"]
+    nodes = [subprocess.Popen([*command, name], env=env) for name in names]
+    assert [node.wait(timeout=600) for node in nodes] == [0, 0, 0]
+    told = tools.answer("shapes", "north/state")["shapes"]
+    assert [shape["column"] for shape in told] == ["age", "ward"]
+    age = dict(zip(np.round(told[0]["x"]), told[0]["y"][0], strict=True))
+    assert age[20] > age[50] + 2 and age[80] > age[50] + 2
+    done("predict", "south/state", "--data", csv, "-o", "all.csv")
+    assert done("evidence", "east", "-o", "pack")
+    assert "no difference" in done("evidence", "check", "pack")

@@ -58,14 +58,14 @@ class ShapePanel:
         shape = self.shape
         parts = [f"It varies by {numbers.short(shape.importance)} over the records."]
         if shape.kind == "map":
-            return " ".join([*parts, "Colour: what the pair adds beyond its two columns."])
-        if shape.noise is not None:
-            drawn = "Inner band" if shape.kind == "curve" else "Bars"
-            parts.append(f"{drawn}: where 95 of 100 would lie by the privacy noise alone")
-            more = (
-                "outer band: with the choice of the records" if shape.sampling is not None else ""
+            return " ".join(
+                [*parts, "Colour: what the pair adds to the curves of its two columns."]
             )
-            parts[-1] += f"; {more}." if more and shape.kind == "curve" else "."
+        if shape.noise is not None:
+            both = shape.kind == "curve" and shape.sampling is not None
+            drawn = ("Inner band" if both else "Band") if shape.kind == "curve" else "Bars"
+            outer = "; outer band: with the choice of the records" if both else ""
+            parts.append(f"{drawn}: where 95 of 100 would lie by the privacy noise alone{outer}.")
         if len(self.outputs) == 1 and self.unit == "the log-odds":
             p = float(expit(shape.typical[0]))
             parts.append(f"A typical record has a chance of {numbers.percent(p)}.")
