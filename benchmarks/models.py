@@ -263,8 +263,9 @@ def _not_for_ebm(one: Set) -> bool:
 def table(store: dict[str, Any]) -> str:
     """Markdown: means over the seeds that are there, with the standard error of each."""
     lines = [
-        "| set | records | epsilon | measure | linear | additive | DP-EBM, one trusted holder |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
+        "| set | records | epsilon | measure | linear | additive | with the pair "
+        "| DP-EBM, one trusted holder |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: |",
     ]
     for name in SETS:
         cells = store.get(name, {}).get("cells", {})

@@ -46,6 +46,7 @@ def adult() -> None:
     ):
         curve(ax, shapes[name], "log-odds")
     axes[1, 0].set_xscale("symlog", linthresh=100)
+    axes[1, 0].set_xlim(left=0)
     fig.savefig(FOLDER / "additive-adult.svg")
 
 

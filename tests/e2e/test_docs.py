@@ -22,6 +22,7 @@ PAGES = [
     "docs/tutorial.md",
     "docs/regression.md",
     "docs/models.md",
+    "docs/additive.md",
     "docs/selection.md",
     "docs/adding-an-algorithm.md",
     "docs/planner.md",
