@@ -47,7 +47,7 @@ def adult() -> None:
         curve(ax, shapes[name], "log-odds")
     axes[1, 0].set_xscale("symlog", linthresh=100)
     axes[1, 0].set_xlim(left=0)
-    fig.savefig(FOLDER / "additive-adult.svg")
+    fig.savefig(FOLDER / "additive-adult.svg", metadata={"Date": None})
 
 
 def bicycles() -> None:
@@ -69,7 +69,7 @@ def bicycles() -> None:
         axes[1].plot(hours, base + both[1].step_y[0, both[1].steps.index(day)] + own, label=day)
     axes[1].legend()
     axes[1].set(title="hour, with workingday", xlabel="hour", ylabel="root of bicycles")
-    fig.savefig(FOLDER / "additive-bicycles.svg")
+    fig.savefig(FOLDER / "additive-bicycles.svg", metadata={"Date": None})
 
 
 def main() -> None:
