@@ -25,7 +25,7 @@ from tacenda.algorithms.needs import Needs
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Verdict
 from tacenda.algorithms.quadratic import SHORT, Quadratic, of_moment, ridge_of
-from tacenda.algorithms.spectrum import descend
+from tacenda.algorithms.spectrum import descend, rounded
 from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
@@ -35,6 +35,8 @@ from tacenda.questions.moments import packed_length, unpacked
 
 NOISES = ("masked", "independent")
 MOST_FEATURES = 1000  # a message then holds half a million numbers
+LOOSER = tuple(1.5**j for j in range(7))  # clips that are tried, over the least one
+CUT = 0.00003  # excess risk of a clip c: CUT loss_scale (1 - c/the loosest)^3
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class MomentRegression(Algorithm):
     need less noise than labels, which are large.
 
     Gradients are asked of whitened rows P'x, whose expected norm is 0.5, and clipped at 0.5 *
-    clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. The rows are
-    dense; where a node's would not fit, the run is refused beforehand.
+    clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. Where the
+    released moment tells that noise is low, the clip is up to eleven times as large (`LOOSER`). The
+    rows are dense; where a node's would not fit, the run is refused beforehand.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
@@ -167,7 +170,7 @@ class MomentRegression(Algorithm):
         Q^-1 grad. Rows are not cut there: gradients are clipped."""
         k = node.facts.constants
         p, vectors = form.columns(std, k.loss_scale), form.vectors
-        clip = None if k.clip_norm is None else k.clip_norm / k.data_norm * SHORT
+        clip = self._clip(form, std, node)
         longest = min(max(k.data_norm * float(p.max()) * (1 + 1e-9), SENSIBLE[0]), SENSIBLE[1])
         there = node.mapped(RecordMap(vectors * p, longest, clip))
         v = each_row(x, lambda row: (vectors * row[:, None]).sum(axis=0) / p)
@@ -177,22 +180,46 @@ class MomentRegression(Algorithm):
         back = 1 / (p * form.values)  # p/size^2
         return each_row(g, lambda row: (vectors * (row * back)).sum(axis=1))
 
+    def _clip(self, form: Quadratic, std: float, node: Node) -> float | None:
+        """To what gradients of mapped rows are clipped: the least of `LOOSER` forecasts, that of
+        the noise after the last round and that of what is cut."""
+        k = node.facts.constants
+        if k.clip_norm is None:
+            return None
+        least = k.clip_norm / k.data_norm * SHORT
+        if std == 0:
+            return least
+        steps = node.rounds - 1
+        spread = self._spread_of(form, std, node, least, steps, max(1, round(self.tail * steps)))
+        noisy = 0.5 * math.fsum(form.values * spread)
+        risks = [
+            rounded(noisy * c * c + CUT * k.loss_scale * (1.0 - c / LOOSER[-1]) ** 3)
+            for c in LOOSER
+        ]
+        return least * LOOSER[risks.index(min(risks))]
+
     def _spread(self, form: Quadratic, std: float, node: Node, kept: bool) -> Array:
         """(d,) the variance that noise gives the centre along the vectors: what each step adds,
         and what the later ones and the average leave of it."""
-        k = node.facts.constants
-        if k.clip_norm is None or std == 0:
+        clip, done = self._clip(form, std, node), node.turn - 1
+        if clip is None or std == 0:
             return np.zeros(len(form.values))
-        p, steps = form.columns(std, k.loss_scale), node.rounds - 1
-        clip = k.clip_norm / k.data_norm * SHORT
+        averaged = max(1, round(self.tail * (node.rounds - 1))) if kept else 1
+        return self._spread_of(form, std, node, clip, done, averaged)
+
+    def _spread_of(
+        self, form: Quadratic, std: float, node: Node, clip: float, done: int, averaged: int
+    ) -> Array:
+        """(d,) that of the average of `averaged` of `done` steps whose gradients are clipped."""
+        k, steps = node.facts.constants, node.rounds - 1
+        p = form.columns(std, k.loss_scale)
         # The moment's noise tells the gradient's: one multiplier, sensitivities 2 G c/m and B^2/m
         moment = node.facts.worst_moment_sensitivity() * k.loss_scale
         gradient = node.facts.sum_change * clip * k.loss_scale / node.facts.smallest
         weight = self.share / (1 - self.share) * steps
         each = std / moment * math.sqrt(weight) * gradient / (p * form.values)
         bent = np.maximum(1.0 - ridge_of(len(form.values), std) / form.values, 0.0)
-        done = node.turn - 1
-        tail = min(1.0, max(1, round(self.tail * steps)) / done) if kept else 1.0 / done
+        tail = min(1.0, averaged / done)
         left = descend(bent, np.zeros_like(bent), 1.0, done, tail)[1]
         return np.asarray(left * each**2)
 

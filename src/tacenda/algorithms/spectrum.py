@@ -23,7 +23,7 @@ all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
 Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
 h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions. So is the
 regulariser's strength where it was left open, of the powers of sqrt(10) in `STRENGTHS`; the chance
-of which records there are counts too, n_outputs/2 sum_k (share reached)^2 / records.
+of which records there are counts too, n_outputs scatter/2 sum_k (share reached)^2 / records.
 """
 
 from __future__ import annotations
@@ -48,11 +48,14 @@ BENT, UNBENT = 0.15, 1.0  # excess risk BENT (UNBENT - clip)^3
 # and, in units of the signal's energy, CUT (1 - clip/bound)^3: measured .0001 to .02; residuals are
 # mostly far below the declared bounds
 CUT, REGRESSION_CUT = 0.03, 0.001
+RARELY = 0.01  # so much of it for rows longer than `norm`
 LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
 SIGNAL = 4.0  # the variance of the scores to learn: classification
 REGRESSION_SIGNAL = 0.5  # of regression, in units of the squared slope
-STEEPER = 4.0  # the mean rate of counts, or the density of residuals, over the typical one
+COUNT_RESIDUAL = 0.3  # a misfit of counts, in units of the largest count
+STEEPER = 4.0  # the density of residuals, over the typical one
+STEEPER_RATE = 8.0  # the mean rate of counts: where it is larger, steps are too long
 STRENGTHS = tuple(10.0 ** (-0.5 * j) for j in range(15))  # from 1 down to 1e-7
 DIGITS = 3  # of forecasts that are compared: what follows is rounding, and may differ by machine
 SLOWER = 0.6  # curvature where a model classifies well, over what is typical on the way there
@@ -149,7 +152,7 @@ def decide(
 
     std      of a diagonal entry of the network's mean moment
     weight   the moment's share of the budget over that of one round's gradient
-    norm     to which mapped rows will be cut;   constants   of the records before the map
+    norm     the unit of mapped rows;   constants   of the records before the map
     floor (in edges), scale (expected row norm over `norm`) and clip (absolute) may be given;
     rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
     diagonal whether these are the entries of a diagonal, and no eigenvalues
@@ -177,12 +180,15 @@ def decide(
     # eta, in steps of sqrt(2): the forecast is flat near its least
     steps = [LONGEST * math.sqrt(0.5) ** j for j in range(HALVINGS + 1)]
     unit = shape.force * rms
-    bound_of_rows = k.gradient_bound / k.data_norm * norm  # a clip there cuts nothing
-    clips = shape.clips_up_to(bound_of_rows, unit) if clip is None else [clip]
+    bound_of_rows = k.gradient_bound / k.data_norm * norm  # a clip there cuts next to nothing
+    longest = max(bound_of_rows, k.gradient_bound * size / math.sqrt(float(raised.min())))
+    clips = shape.clips_up_to(longest, unit) if clip is None else [clip]
     whole = 0.5 * shape.curvature * k.loss_scale * shape.signal
     energy = k.n_outputs * whole * a / math.fsum(a)
     left_open = k.auto_strength and records is not None and std > 0 and bool(np.any(own))
-    chance = 0.5 * k.n_outputs * k.loss_scale / records if left_open and records else 0.0
+    chance = 0.0
+    if left_open and records:
+        chance = 0.5 * k.n_outputs * k.loss_scale * k.loss.typical.scatter / records
     best: tuple[float, ...] | None = None
     for strength in STRENGTHS if left_open else (k.strength,):
         least: tuple[float, ...] | None = None
@@ -199,6 +205,8 @@ def decide(
                 noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
                 bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
                 bent += shape.cut * whole * max(0.0, 1.0 - c / bound_of_rows) ** 3
+                if c < longest < math.inf:  # few rows are longer than `norm`
+                    bent += RARELY * shape.cut * whole * (1.0 - c / longest) ** 3
                 total = left + noisy + bent + drawn
                 if least is None or total < least[0]:
                     least = (total, step, c, left, noisy, bent, strength)
@@ -258,9 +266,9 @@ class _Shape:
     def of(cls, k: Constants) -> _Shape:
         curvature = min(k.loss.curvature, 1.0)
         if k.loss.predicts == "log-rate":
-            force = min(k.loss.slope, k.gradient_bound / k.data_norm)
+            force = min(k.loss.slope, k.gradient_bound / k.data_norm, COUNT_RESIDUAL)
             bend = k.loss.typical.curvature
-            steepest = min(curvature, STEEPER * bend)
+            steepest = min(curvature, STEEPER_RATE * bend)
             return cls(steepest, bend, 1.0, force, COUNT_SIGNAL, (1.0,), cut=REGRESSION_CUT)
         if k.loss.kind == "regression":
             force = k.loss.slope

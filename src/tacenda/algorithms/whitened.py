@@ -16,6 +16,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.needs import Needs
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Published, Sites
+from tacenda.algorithms.spectrum import STEEPER_RATE
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitening import (
     DIAGONAL,
@@ -32,9 +33,11 @@ from tacenda.algorithms.whitening import (
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy
+from tacenda.questions.constants import SENSIBLE
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import packed, unpacked
 
+FAR = 4.0  # the largest count over the largest mean for which steps are planned
 MOMENT_PLACES = 3  # of a round's calls: the release, and the sum's way up and down the tree
 
 
@@ -168,8 +171,17 @@ class Whitened(Algorithm):
         clip, smoothness, strength, _ = (float(x) for x in s.numbers)
         taught = None if strength < 0 else strength
         return node.mapped(
-            RecordMap(s.matrix, self.whitening.norm, clip or None, smoothness, taught)
+            RecordMap(s.matrix, self._row_norm(s.matrix, node), clip or None, smoothness, taught)
         )
+
+    def _row_norm(self, matrix: Array, node: Node) -> float:
+        """To which mapped rows are cut. An algorithm that follows the release has its gradients
+        clipped, so it needs no short rows, and its model is of the rows as they are."""
+        if not self.algorithm.traits.tuned_by_release:
+            return self.whitening.norm
+        columns = matrix if matrix.ndim == 1 else np.sqrt((matrix**2).sum(axis=0))
+        longest = node.facts.constants.data_norm * float(columns.max()) * (1 + 1e-9)
+        return min(max(longest, SENSIBLE[0]), SENSIBLE[1])
 
     def mapped_facts(self, facts: Facts) -> Facts:
         """Public facts of the mapped records, as far as they are known before any release.
@@ -277,6 +289,15 @@ class Whitened(Algorithm):
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         found = self.algorithm.advice(self.mapped_facts(facts), topology, rounds)
+        loss = facts.constants.loss
+        if loss.predicts == "log-rate" and loss.label_range[1] >= FAR * STEEPER_RATE:
+            found = [
+                *found,
+                f"The largest count is {loss.label_range[1]:g} times the typical one, and steps "
+                f"are planned for a mean of up to {STEEPER_RATE:g} times it: if the mean may be "
+                "larger, declare a larger typical count (typical_count, or typical under [label] "
+                "of a schema).",
+            ]
         if self.whitening.kind is None and self._diagonal(facts):
             found = [
                 *found,

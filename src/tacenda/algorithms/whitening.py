@@ -4,6 +4,7 @@
     M   =  V diag(e) V',  f_k = max(e_k, floor)                      (public from here on)
     x'  =  P' x, cut to `norm`,   P = V diag(scale / sqrt(f))        (behind the door, a new set of
                                                                       private records with a bound)
+    (TreeGD leaves rows as long as they are: its gradients are clipped)
     the wrapped algorithm runs on x', and its models v mean w = P v
 
 What follows the release (floor, scale, clip, step) is post-processing of released numbers and
@@ -54,7 +55,8 @@ class Whitening:
     share : float, default=0.1
         Share of the budget (mu^2) for the second moment, above 0 and below 1.
     norm : float, default=1.0
-        To which mapped rows are cut: the new public bound on every row.
+        To which mapped rows are cut, and in which unit `scale` and the clip are. TreeGD, whose
+        gradients are clipped by the released spectrum, leaves rows as long as they are.
     clip : float or None, default=None
         To which mapped gradients are clipped; None: by the released spectrum with TreeGD, else
         half the loss's slope times `norm`.

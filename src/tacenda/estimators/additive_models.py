@@ -253,7 +253,7 @@ class PrivateAdditivePoissonRegressor(AdditiveModel, PrivatePoissonRegressor):
         delta: float = 1e-5,
         *,
         count_bound: float | None = None,
-        typical_count: float = 1.0,
+        typical_count: float | None = None,
         dispersion: float = 0.0,
         bounds: Any = None,
         levels: Mapping[str, Sequence[Any]] | None = None,

@@ -17,6 +17,8 @@ from tacenda.losses import NegativeBinomial, Poisson
 from tacenda.privacy.settings import Privacy
 
 UNDECLARED = 10.0  # where counts are cut if nothing is declared
+TYPICAL_REACH = 8.0  # the largest count over a typical one, if none is declared
+UNDECLARED_TYPICAL = 1.0  # in the forecast of the cut
 RATES_REACH = 2.0  # times the typical count: the rate at which a cut is forecast
 MOST_LOST = 0.01  # of the mean at that rate, by the cut
 RESIDUAL = 0.3  # default bound on a gradient: a residual of so much of the largest count, or more
@@ -71,7 +73,7 @@ class PrivatePoissonRegressor(LinearRegressor):
         delta: float = 1e-5,
         *,
         count_bound: float | None = None,
-        typical_count: float = 1.0,
+        typical_count: float | None = None,
         dispersion: float = 0.0,
         adjacency: str = "replace-one",
         coalition: int | None = 1,
@@ -128,11 +130,15 @@ class PrivatePoissonRegressor(LinearRegressor):
     @property
     def _unit(self) -> float:
         """The count whose rate is that of a score of 0."""
-        unit = checks.positive("typical_count", self.typical_count)
-        return unit if self.fit_intercept else 1.0
+        if not self.fit_intercept:
+            return 1.0
+        if self.typical_count is None:
+            return self._most / TYPICAL_REACH
+        return checks.positive("typical_count", self.typical_count)
 
     def _declare_targets(self) -> None:
-        mean = RATES_REACH * checks.positive("typical_count", self.typical_count)
+        typical = UNDECLARED_TYPICAL if self.typical_count is None else self.typical_count
+        mean = RATES_REACH * checks.positive("typical_count", typical)
         dispersion = checks.positive("dispersion", self.dispersion, zero=True)
         lost = cut_share(self._most, mean, dispersion)
         if self.count_bound is None or lost > MOST_LOST:

@@ -36,9 +36,10 @@ PARAMETERS = {
     "count_bound": """float or None, default=None
         The largest count, declared from public knowledge: larger ones are cut to it, which pulls
         rates down, and noise grows with it. None cuts at 10, with a warning.""",
-    "typical_count": """float, default=1.0
+    "typical_count": """float or None, default=None
         A typical count, from public knowledge: the fit starts from a model that says this rate for
-        every record, and its steps are planned for it. A factor of three does little harm.""",
+        every record, and its steps are planned for means of up to eight times it. None: an eighth
+        of the largest count.""",
     "dispersion": """float, default=0.0
         How much more than a Poisson count varies: at a rate m the variance is m + dispersion m^2.
         0 is Poisson regression; above 0 it is negative binomial with this declared dispersion.""",
@@ -55,7 +56,7 @@ PARAMETERS = {
     "clip_norm": """float or None, default=None
         Bound on the gradient of one record, in scaled features. By default that of the loss; for
         squared losses, in units of half the target range, 0.5, or 0.3 with the algorithms "auto"
-        and "moments".""",
+        and "moments", which clip less where the noise is low.""",
     "bounds": """(low, high), list of pairs, dict, "norm" or None, default=None
         Declared bounds of the features from public knowledge: (low, high) with a number or one per
         feature, one pair per feature, or {column: (low, high)}. Features are clipped to them

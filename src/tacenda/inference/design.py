@@ -36,7 +36,6 @@ from tacenda.runtime.result import RunResult
 INTERCEPT = "intercept"
 MOST_NAMED = 6  # rows that a sentence names
 STEPS = np.logspace(-4, 4, 1601)  # sizes of noise that are tried, over that of the question
-RESIDUAL = 0.1  # typical variance of residuals in bounds of the label, for the forecast alone
 ALIKE = 1.1  # two forecasts of an epsilon that say the same
 _SAME = 1e-6  # relative difference of eigenvalues that were raised to one floor
 
@@ -294,7 +293,7 @@ def _shown(asked: GradientMoments, facts: Facts, e: Floats, along: Floats, std: 
     eigenvalues e, are visible with STEPS times the noise `std`: by the rule of `newton`."""
     n, missed = float(facts.sizes.sum()), asked.hidden_score / asked.data_norm
     ratio = asked.units["gradient"] / asked.units["curvature"]
-    residual = 1.0 if facts.constants.loss.is_likelihood else RESIDUAL
+    scatter = facts.constants.loss.typical.scatter
     found = np.zeros((len(STEPS), len(along)), bool)
     for i, noise in enumerate(STEPS * std):
         h = _hidden(e, noise)
@@ -303,7 +302,7 @@ def _shown(asked: GradientMoments, facts: Facts, e: Floats, along: Floats, std: 
         elif h < len(e):
             squared = (along[:, h:] / e[h:] ** 2).sum(axis=1)
             error = squared * (ratio * noise) ** 2
-            error = error + residual * (along[:, h:] / e[h:]).sum(axis=1) / n
+            error = error + scatter * (along[:, h:] / e[h:]).sum(axis=1) / n
             spill = missed**2 * (along[:, :h].sum(axis=1) + 0.5 * noise**2 * squared)
             found[i] = spill <= MOST_SPILL**2 * error
     return found

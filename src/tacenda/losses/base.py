@@ -17,6 +17,8 @@ import numpy as np
 from tacenda._arrays import flat_input
 from tacenda._types import Array, Floats
 
+RESIDUALS = 0.1  # typical variance of residuals of labels that lie in [-1, 1]
+
 # What a score predicts: the log odds of a class, a class by its largest score, the label, the
 # logarithm of its rate, or a quantile of it
 PREDICTIONS = ("log-odds", "class", "value", "log-rate", "quantile")
@@ -24,10 +26,12 @@ PREDICTIONS = ("log-odds", "class", "value", "log-rate", "quantile")
 
 class Typical(NamedTuple):
     """What planning assumes of the data: `curvature` of the loss at typical scores, `signal` the
-    rms size of the scores to learn."""
+    rms size of the scores to learn, `scatter` the variance of a record's slope over the curvature:
+    1 for the logarithm of a likelihood, the variance of residuals for least squares."""
 
     curvature: float
     signal: float
+    scatter: float = 1.0
 
 
 class Loss(Protocol):

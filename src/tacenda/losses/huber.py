@@ -9,7 +9,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array
-from tacenda.losses.base import OfOneScore, Typical
+from tacenda.losses.base import RESIDUALS, OfOneScore, Typical
 from tacenda.losses.formulas import clamped, formula
 from tacenda.losses.registry import built_in
 
@@ -41,7 +41,7 @@ class Huber(OfOneScore):
     curvature: ClassVar[float] = 1.0
     smooth: ClassVar[bool] = True
     twice_differentiable: ClassVar[bool] = False
-    typical: ClassVar[Typical] = Typical(1.0, 0.5)
+    typical: ClassVar[Typical] = Typical(1.0, 0.5, RESIDUALS)
     code: ClassVar[int] = 4
 
     def __post_init__(self) -> None:

@@ -60,10 +60,14 @@ class NegativeBinomial(OfCounts):
         checks.between("dispersion", self.dispersion, 1e-9, 1e9, open_ends=False)
 
     @property
+    def counted_as_one(self) -> float:
+        """max(Y, r)."""
+        return max(self.label_bound, 1.0 / self.dispersion)
+
+    @property
     def curvature(self) -> float:
         """(Y + r)/(4 max(Y, r))."""
-        r = 1.0 / self.dispersion
-        return (self.label_bound + r) / (4.0 * max(self.label_bound, r))
+        return (self.label_bound + 1.0 / self.dispersion) / (4.0 * self.counted_as_one)
 
     @property
     def numbers(self) -> Floats:
@@ -75,14 +79,14 @@ class NegativeBinomial(OfCounts):
     def typical_curvature(self) -> float:
         """That at the typical rate, which is also the label."""
         m, r = self.typical_rate, 1.0 / self.dispersion
-        return m * r / (m + r) / max(self.label_bound, r)
+        return m * r / (m + r) / self.counted_as_one
 
     def value(self, scores: Array, labels: Array) -> Array:
         """The formula above, of each record."""
         r = 1.0 / self.dispersion
         y = np.clip(labels, 0.0, self.label_bound)
         both = (y + r) * (np.logaddexp(math.log(r), scores) - np.log(y + r))
-        return np.asarray((y_log_y(y) - y * scores + both) / max(self.label_bound, r))
+        return np.asarray((y_log_y(y) - y * scores + both) / self.counted_as_one)
 
     @staticmethod
     @formula

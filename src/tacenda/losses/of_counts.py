@@ -42,6 +42,11 @@ class OfCounts(OfOneScore):
         return min(1.0, self.label_bound / 8.0)
 
     @property
+    def counted_as_one(self) -> float:
+        """By how much the logarithm of the likelihood is divided."""
+        return self.label_bound
+
+    @property
     def typical_curvature(self) -> float:
         """The curvature for which steps are planned."""
         raise NotImplementedError
@@ -49,7 +54,7 @@ class OfCounts(OfOneScore):
     @property
     def typical(self) -> Typical:
         """What planning assumes: the curvature at the typical rate."""
-        return Typical(self.typical_curvature, COUNT_SIGNAL**0.5)
+        return Typical(self.typical_curvature, COUNT_SIGNAL**0.5, 1.0 / self.counted_as_one)
 
 
 def y_log_y(y: Array) -> Array:

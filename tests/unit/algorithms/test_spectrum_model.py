@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tacenda.algorithms.spectrum import Setting, decide, descend, records_moment, within
+from tacenda.losses import Poisson
 from tacenda.questions.constants import Constants
 
 TRIED = (0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
@@ -49,6 +50,11 @@ def descent(h: float, ridge: float, eta: float, rounds: int, tail: float) -> tup
     return (1 - average(h, -1)) ** 2, sum(average(0.0, t) ** 2 for t in range(rounds))
 
 
+def largest(k: Constants) -> float:
+    """The largest count."""
+    return float(k.loss.label_range[1])
+
+
 def loss_of(k: Constants) -> tuple[float, float, float, float, float, tuple[float, ...]]:
     """(steepest curvature, typical one, share of it late, a misfit's slope, signal, clips)."""
     name = k.loss.name
@@ -58,6 +64,9 @@ def loss_of(k: Constants) -> tuple[float, float, float, float, float, tuple[floa
     if name == "multinomial":
         steep = min(k.loss.curvature, 1.0, 2 / k.n_outputs)
         return steep, 0.5 / k.n_outputs, 0.6, 1.0, 4.0, TRIED
+    if name == "poisson":
+        bend = min(1.0, largest(k) / 8) / largest(k)
+        return min(1.0, 8 * bend), bend, 1.0, min(0.3, k.clip_norm or 1.0), 0.5, (1.0,)
     force = k.loss.slope
     if name == "squared" and k.clip_norm is not None:
         force = k.clip_norm / k.data_norm
@@ -107,7 +116,10 @@ def decided(
     steep, typical, late, force, signal, clips = loss_of(k)
     c0, outputs = k.loss_scale, k.n_outputs
     slope = k.loss.slope if k.clip_norm is None else min(k.loss.slope, k.clip_norm / k.data_norm)
-    whole = slope * norm  # no gradient of a mapped row is longer
+    whole = slope * norm  # few gradients of mapped rows are longer
+    longest = max(whole, slope * k.data_norm * math.sqrt(size2 / min(f)))  # and none than this
+    # the variance of a record's slope over the curvature
+    scatter = {"squared": 0.1, "huber": 0.1, "poisson": 1 / largest(k)}.get(k.loss.name, 1.0)
     smooth = c0 * steep * min(top, norm**2)
     changed = {"replace-one": 2, "add-remove": 1}[adjacency]
     # sensitivities: sqrt(changed) bound/m of the moment, changed c0/m of a gradient of bound 1
@@ -123,16 +135,20 @@ def decided(
             rk = strength * k.regulariser.l2 * size2 / fk
             rest, spread = descent(late * hk, rk, step / smooth, rounds, tail)
             flat, _ = descent(late * hk / 4, rk, step / smooth, rounds, tail)
-            if k.loss.kind != "regression":
+            if k.loss.kind != "regression" or k.loss.name == "poisson":
                 rest = 0.9 * rest + 0.1 * flat
             left += 0.5 * outputs * typical * c0 * signal * ak / sum(a) * rest
             loud += 0.5 * outputs * (hk + rk) * spread
             if chooses and records:  # a mean gradient of variance h c0/records, all rounds alike
-                drawn += 0.5 * outputs * c0 / records * (1 - math.sqrt(rest)) ** 2
-        for c in candidates(clips, force * row, whole) if clip is None else [clip]:
+                share = 0.5 * outputs * c0 * scatter / records
+                drawn += share * (1 - math.sqrt(rest)) ** 2
+        for c in candidates(clips, force * row, longest) if clip is None else [clip]:
             bent = 0.15 * c0 * max(0.0, 1 - c / (force * row)) ** 3 if math.isfinite(force) else 0.0
             per_energy = 0.001 if k.loss.kind == "regression" else 0.03
-            bent += per_energy * 0.5 * typical * c0 * signal * max(0.0, 1 - c / whole) ** 3
+            missed = max(0.0, 1 - c / whole) ** 3
+            if math.isfinite(longest):
+                missed += 0.01 * max(0.0, 1 - c / longest) ** 3
+            bent += per_energy * 0.5 * typical * c0 * signal * missed
             noisy = loud * (noise * c) ** 2 if noise else 0.0
             found.append((left + noisy + bent + drawn, step, c, left, noisy, bent, strength))
     # of each strength the best, and of these to three digits the least; of equals the strongest
@@ -193,6 +209,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("strength left open", {"strength": "auto"}, {"records": 3000.0}),
     ("few records", {"strength": "auto"}, {"records": 30.0, "std": 1e-2}),
     ("open, huber", {"loss": "huber", "strength": "auto"}, {"records": 200.0, "std": 1e-2}),
+    ("open, counts", {"loss": Poisson(20.0), "strength": "auto"}, {"records": 2e3, "std": 1e-4}),
+    ("counts, clipped", {"loss": Poisson(4.0), "clip_norm": 0.2}, {"std": 1e-3}),
     ("open, no noise", {"strength": "auto"}, {"records": 200.0, "std": 0.0}),
     ("open, no records", {"strength": "auto"}, {}),
     ("steep", {"loss": "smoothed-quantile"}, {"std": 1e-5}),

@@ -97,12 +97,11 @@ def map_of(moment: Any, std: float, whitening: Whitening, weight: float, rounds:
     return square, found.clip, found.smoothness / found.step
 
 
-def gradient(parts: list[Any], matrix: Any, v: Any, norm: float, clip: float | None) -> Any:
-    """(N, k) of the loss on mapped rows, cut to the norm and clipped."""
+def gradient(parts: list[Any], matrix: Any, v: Any, clip: float | None) -> Any:
+    """(N, k) of the loss on mapped rows, which stay as long as they are; clipped."""
     out = []
     for rows, labels in parts:
         z = rows @ (np.diag(matrix) if matrix.ndim == 1 else matrix)
-        z = z * np.minimum(1.0, norm / np.linalg.norm(z, axis=1, keepdims=True))
         y = np.where(labels == "yes", 1.0, -1.0)
         g = -(y / (1 + np.exp(y * (z @ v))))[:, None] * z
         if clip is not None:
@@ -144,12 +143,12 @@ def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float
     assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0, edge])
     # From here on with the map as it is kept, whose signs are its own
     v = np.linalg.solve(full, start[0])
-    length = clip or whitening.norm  # of logistic gradients on rows of that norm
+    length = clip or NORM * np.linalg.norm(full, ord=2)  # of logistic gradients on mapped rows
     unit = 2 * length * SCALE / sizes.min()
     eta = 1 / smoothness
     for turn in range(1, ROUNDS + 1):
         if epsilon is None:
-            exact = gradient(parts, matrix, v, whitening.norm, clip)
+            exact = gradient(parts, matrix, v, clip)
             np.testing.assert_allclose(unit * released[turn], exact, rtol=1e-7, atol=1e-10)
         v = v - eta * unit * released[turn].mean(axis=0)
         v = np.linalg.solve(np.eye(P) + eta * STRENGTH * full.T @ full, v)

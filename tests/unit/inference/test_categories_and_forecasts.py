@@ -303,7 +303,7 @@ def test_the_forecast_is_what_noise_of_that_size_leaves_visible() -> None:
         )
         sizes = float(spec.released["noise"][0]) / N, asked.units
         slope, std = (sizes[0] * sizes[1][name] for name in ("gradient", "curvature"))
-        spread = design_module.RESIDUAL * moment
+        spread = 0.1 * moment  # residuals, where labels lie in [-1, 1]
         told = Information(
             np.zeros(2), np.zeros(2), moment, spread, N, slope, std, hidden_score=10.0
         )
