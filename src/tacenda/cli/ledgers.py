@@ -99,7 +99,7 @@ def show_ledger(
 
 
 def _state(run: dict[str, Any]) -> str:
-    """Ledgers of older versions hold runs that were refused after they had been opened."""
+    """Whether a run may still charge, in words; one that was stopped early has charged nothing."""
     if not run["open"]:
         return "closed"
     return "open" if run["booked"] else "open, with nothing charged (refused, or never begun)"

@@ -331,7 +331,7 @@ def _curvature(
     if MOMENT in result.released:
         moment = unpacked(np.asarray(result.released[MOMENT], float))
         assumed = "by the second moment that the run released"
-        sure = _sure(moment, result.released.get(MOMENT_FLOOR))
+        sure = _sure(moment, float(result.released[MOMENT_FLOOR][0]))
     elif design.moment is not None:
         moment, assumed = design.moment, "if values fill their declared ranges evenly"
     else:
@@ -342,11 +342,11 @@ def _curvature(
     return curvature, curvature if sure is None else bend * sure, assumed
 
 
-def _sure(moment: Floats, floor: Array | None) -> Floats | None:
+def _sure(moment: Floats, floor: float) -> Floats | None:
     """(d, d) the moment without the directions in which it is at most the floor, None if there are
-    none. Runs of earlier versions tell no floor: of these the least may have been raised."""
+    none."""
     e, vectors = np.linalg.eigh(moment)
-    known = e > (e[0] if floor is None else float(floor[0])) * (1 + _SAME)
+    known = e > floor * (1 + _SAME)
     return None if known.all() else (vectors * np.where(known, e, 0.0)) @ vectors.T
 
 
