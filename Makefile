@@ -74,7 +74,7 @@ deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
 
 lock: $(VENV)/bin/uv  ## the image's packages with their hashes, deploy/requirements.txt
-	echo 'hatchling>=1.24' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	echo 'hatchling>=1.28' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --extra node --extra data pyproject.toml - --output-file deploy/requirements.txt
 
 SECONDS_TO_FUZZ ?= 120

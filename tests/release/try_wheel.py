@@ -106,6 +106,7 @@ def check_wheel(wheel: Path) -> None:
     for needed in NEEDED:
         assert needed in names, f"{wheel} lacks {needed}"
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names), "no licence"
+    assert any(".dist-info/sboms/" in name for name in names), "no bill of materials"
     outside = [
         n
         for n in names
