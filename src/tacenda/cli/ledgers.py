@@ -37,7 +37,7 @@ def _store(path: Path) -> Any:
     return LedgerStore(path)
 
 
-@app.command("show", short_help="What each data set has spent, against whom, of which budget.")
+@app.command("show", short_help="What each data set has spent, and its budget.")
 def show_ledger(
     ledger: LedgerFile,
     dataset: DataName = None,
@@ -187,7 +187,7 @@ def budget(
     ] = "replace-one",
     records_per_person: Annotated[
         int | None,
-        typer.Option(help="The budget is a person's with at most so many records at one node."),
+        typer.Option(help="The budget is for a person with at most this many records at a node."),
     ] = None,
     members_per_person: Annotated[
         int, typer.Option(help="At how many nodes the same person may be.")

@@ -101,7 +101,7 @@ def coefficients(
     folder: Folder,
     run: Run = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help="So many of the largest effects; by default all.")
+        int | None, typer.Option(min=1, help="How many of the largest effects; by default all.")
     ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,

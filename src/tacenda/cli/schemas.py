@@ -33,7 +33,7 @@ Categorical = Annotated[
 Numeric = Annotated[_Names, typer.Option("--numeric", help="Columns of numbers, as A,B.")]
 Drop = Annotated[_Names, typer.Option("--drop", help="Columns to leave out, as A,B.")]
 Log = Annotated[
-    _Names, typer.Option("--log", help="Amounts of which most are small: a logarithmic scale.")
+    _Names, typer.Option("--log", help="Amounts that are mostly small: a logarithmic scale.")
 ]
 
 
@@ -335,7 +335,7 @@ def bounds(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Find bounds for numbers of which no public ones are known.
+    """Find bounds for numbers whose range is not publicly known.
 
     With --private, two quantiles of each number are released under the records' budget and become
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is

@@ -195,10 +195,10 @@ class StatedPrivacy(Promise):
         None,
         kind=Annotated[int, Ge(1), Le(1_000_000)],
         typed=int,
-        help="Promise to a person, of whom so many records are kept at each node, drawn at random; "
-        "goes with --adjacency add-remove.",
-        about="The promise is for a person (data.person, or the schema's `person`) of whom at most "
-        'so many records are kept at each node; goes with adjacency "add-remove".',
+        help="Promise to a person, and keep at most this many records of each at a node, drawn at "
+        "random; goes with --adjacency add-remove.",
+        about="The promise is for a person (data.person, or the schema's `person`); at most this "
+        'many records of each are kept at a node; goes with adjacency "add-remove".',
     )
     members_per_person: int = setting(
         1,

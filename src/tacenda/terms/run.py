@@ -52,7 +52,7 @@ class StatedRun(Method):
     record_every: int | Auto = setting(
         AUTO,
         kind=int | Auto,
-        help="Measure every so many rounds; 0 for the end only.",
+        help="Rounds between two measurements; 0 measures the end only.",
         left_out={"flag": _SHELL, "contract": _SIMULATION},
     )
     metrics: list[str] | Auto = setting(

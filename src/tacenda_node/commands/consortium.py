@@ -109,7 +109,7 @@ def consortium_new(
     records_per_person: Annotated[
         int | None,
         typer.Option(
-            help="The promise is for a person with at most so many records; the schema names the "
+            help="The promise is for a person with at most this many records; the schema names the "
             "column of persons."
         ),
     ] = None,

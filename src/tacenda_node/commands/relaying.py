@@ -18,9 +18,9 @@ def relay(
             help="File with the token that members need; made, with a new token, if missing."
         ),
     ],
-    connections: Annotated[int, typer.Option(min=2, help="Most connections at once.")] = 1000,
+    connections: Annotated[int, typer.Option(min=2, help="The most connections at a time.")] = 1000,
     of_one_address: Annotated[
-        int, typer.Option(min=1, help="Most connections at once from one address.")
+        int, typer.Option(min=1, help="The most connections from one address.")
     ] = 200,
     bytes_per_second: Annotated[
         float | None, typer.Option(min=1.0, help="Most bytes per second of one pair of members.")

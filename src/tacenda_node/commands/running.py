@@ -184,7 +184,7 @@ def node_rehearse(
     seed: Annotated[
         int | None, typer.Option(help="Seeded noise, comparable with a simulation.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Stop after so many seconds.")] = 600.0,
+    seconds: Annotated[float, typer.Option(help="Stop after this many seconds.")] = 600.0,
     namespaces: Annotated[
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,

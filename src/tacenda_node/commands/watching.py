@@ -109,7 +109,7 @@ def _evaluation_lines(status: NodeStatus) -> list[str]:
 @node_app.command("verify-statement", short_help="Check a member's signed privacy statement.")
 def verify(
     statement: Annotated[
-        Path, typer.Argument(help="statement.json of a member, or the state folder it lies in.")
+        Path, typer.Argument(help="statement.json of a member, or the state folder that it is in.")
     ],
     contract: ContractFile = Path("contract.toml"),
     as_json: Json = False,
