@@ -229,10 +229,9 @@ def test_what_examples_and_notebooks_drew_is_on_their_pages(site: Path) -> None:
 CHROMIUM = next(
     (p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None
 )
+WRITTEN = ["index", "start", "tutorial", "symptoms", "node", "cli", "for-your-boss", "data"]
 PAGES = [
-    "index",
-    "start",
-    "tutorial",
+    *WRITTEN,
     "results",
     "commands",
     "api/tacenda",
@@ -281,6 +280,11 @@ def test_in_a_browser(site: Path, browser: Any, width: int, colours: str) -> Non
         page.wait_for_load_state("load")
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} px wider than a window of {width}"
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.bd-article pre')].map(e => e.scrollWidth - e.clientWidth)"
+        )
+        if width >= 1280 and name in WRITTEN:
+            assert max(cut, default=0) <= 1, f"a block of code on {name} is cut"
         bright = page.evaluate(
             "getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).map(Number)"
         )
@@ -305,3 +309,37 @@ def test_search_finds_a_coalition(site: Path, browser: Any) -> None:
     page.wait_for_load_state("load")
     assert "coalition" in page.inner_text("body").lower()
     page.close()
+
+
+QUESTIONS = {
+    "why is my model bad": "symptoms",
+    "model slow": "symptoms",
+    "explain to my boss": "for-your-boss",
+    "what does epsilon mean for a patient": "what-epsilon-means",
+    "disagrees with statsmodels": "symptoms",
+    "renew certificate": "node-changes",
+    "predict in R": "r-users",
+    "restore a backup": "node-backup",
+    "choose bounds": "bounds",
+    "intervals of coefficients": "statisticians",
+}
+
+
+@pytest.mark.slow
+def test_ten_questions_are_answered_by_the_first_results(site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    missed = {}
+    for question, wanted in QUESTIONS.items():
+        page.goto((site / "search.html").as_uri() + "?q=" + question.replace(" ", "+"))
+        page.locator("#search-results li a").first.wait_for(timeout=20_000)
+        page.wait_for_timeout(500)
+        links = page.locator("#search-results li > a").evaluate_all(
+            "all => all.map(a => a.getAttribute('href'))"
+        )[:5]
+        if not any(
+            link.split("?")[0].split("/")[-1].startswith(f"{wanted}.html") for link in links
+        ):
+            missed[question] = links
+        assert not [link for link in links[:3] if "decisions/" in link or "results/" in link]
+    page.close()
+    assert not missed
