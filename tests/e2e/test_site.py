@@ -281,7 +281,8 @@ def test_in_a_browser(site: Path, browser: Any, width: int, colours: str) -> Non
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} px wider than a window of {width}"
         cut = page.evaluate(
-            "[...document.querySelectorAll('.bd-article pre')].map(e => e.scrollWidth - e.clientWidth)"
+            "[...document.querySelectorAll('.bd-article pre')]"
+            ".map(block => block.scrollWidth - block.clientWidth)"
         )
         if width >= 1280 and name in WRITTEN:
             assert max(cut, default=0) <= 1, f"a block of code on {name} is cut"
