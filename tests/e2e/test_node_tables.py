@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 
 import tacenda as tc
+from losses_stage import check_spent, live_until
 from node_stage import Crowd
 from tacenda.data.schema import Schema
+from tacenda.runtime.result import load
 from tacenda.tables.asked import Asked
 from tacenda_node import evidence
 from tacenda_node.operate.settings import write_settings
@@ -159,3 +161,46 @@ def test_hazard_ratios_of_several_members(tmp_path: Path) -> None:
     effects = {e["name"]: e for e in one["effects"]}
     assert effects["arm=new"]["low"] < np.exp(-0.7) < effects["arm=new"]["high"] < 1
     assert 14 < one["privacy"]["epsilon"] <= 20 * (1 + 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "call", "sent", "whitened"),
+    [
+        ("m1", 4, True, False),  # the gradient
+        ("m1", 7, True, False),  # the table, which the root has
+        ("m1", 7, False, False),
+        ("m0", 8, True, False),  # the table's total
+        ("m1", 10, True, True),  # the same behind the moment
+        ("m1", 10, False, True),
+    ],
+)
+def test_a_member_lost_around_the_table(
+    tmp_path: Path, name: str, call: int, sent: bool, whitened: bool
+) -> None:
+    """The others end with one model and one table, and nobody spends more than was reserved."""
+    terms: dict[str, Any] = {"algorithm": {"name": "treegd"}, "rounds": 4, "graph": "complete"}
+    if whitened:
+        terms |= {"prepare": {"name": "whitening"}, "evaluation": {"held_out": 0.25}}
+    absence = {"policy": "continue", "limit_seconds": 6.0, "losses": 1}
+    stage, _ = crowd(tmp_path, describe={"share": 0.2, "by": "arm"}, absence=absence, **terms)
+    stage.keep_own_signatures()
+    rest = [other for other in stage.names if other != name]
+    try:
+        stage.start(*rest)
+        stage.start_as(name, live_until, 1, call, sent)
+        codes = stage.wait(150, rest)
+        assert stage.processes[name].exitcode == 9, stage.output(name)
+    finally:
+        stage.stop()
+    assert set(codes.values()) == {0}, {other: stage.output(other) for other in rest}
+    check_spent(stage, rest)
+    one, two = (found(stage, other, "describe") for other in rest)
+    assert one["total"] == two["total"] and one["records"] is None
+    for table in (one, two):
+        assert table["privacy"]["epsilon"] <= 3.0 * (1 + 1e-6)
+    first, second = (
+        load(stage.folder(other) / "state" / "results" / f"treegd-{other}.safetensors").models
+        for other in rest
+    )
+    assert first.tobytes() == second.tobytes()
