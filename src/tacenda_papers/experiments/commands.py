@@ -159,7 +159,8 @@ def report(
     truths = headline_table.headlines()
     print(page.build(known, size, to or out / size.name / "report.html", truths))
     if markdown is not None:
-        written = summary.write_markdown(markdown, summary.pages(known, size, truths))
+        older = summary.older_pages(markdown, known)
+        written = summary.write_markdown(markdown, summary.pages(known, size, truths, older))
         for path in [*written, *pictures.beside(markdown.with_suffix(""), known)]:
             print(path)
     if figures is not None:

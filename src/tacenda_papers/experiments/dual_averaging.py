@@ -227,12 +227,13 @@ def _course_findings(rows: Rows, words: str) -> list[Finding]:
     made.append(below(sound, SOUND, ALL, DP, claim))
     published = rows.where(mode=PUBLISHED, method=DP).rows[0]
     claimed, true = published["claimed_epsilon"], published["true_epsilon"]
+    mark = "" if published["exact"] else "≤ "
     made.append(
         Finding(
             PUBLISHED,
             f"the noise on single records keeps the claimed privacy ({words})",
             true <= claimed,
-            f"Claimed {claimed:g}, true {true:.4g} (delta {DELTA:g}).",
+            f"Claimed {claimed:g}, accounted {mark}{true:.4g} (delta {DELTA:g}).",
         )
     )
     return made

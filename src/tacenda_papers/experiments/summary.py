@@ -86,10 +86,15 @@ def claim_tables(
     return made
 
 
-def pages(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -> dict[str, str]:
-    """The summary, under "", and one page for each experiment with rows, under its name."""
+def pages(
+    known: dict[str, Stored], size: Size, truths: Sequence[Headline], older: Sequence[str] = ()
+) -> dict[str, str]:
+    """The summary, under "", and one page for each experiment with rows, under its name; older:
+    experiments without rows whose page is there from before."""
     found = all_findings(known, truths)
-    missing = [name for name in EXPERIMENTS if name not in known]
+    missing = [name for name in EXPERIMENTS if name not in known and name not in older]
+    told = ", ".join(f"[{name}](results/{name}.md)" for name in older)
+    shown = [name for name in EXPERIMENTS if name in known or name in older]
     parts = [
         "# Results",
         f"Made by `tacenda experiment report --{size.name} --run --jobs 2 --markdown "
@@ -101,7 +106,8 @@ def pages(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -> d
     def link(source: str) -> str:
         word = claims.in_words(source)
         page = {claims.HEADLINE: "true-epsilon.md", claims.FORMULAS: "papers.md"}.get(source)
-        return f"[{word}]({page or f'results/{source}.md'})" if page or source in known else word
+        there = page or source in shown
+        return f"[{word}]({page or f'results/{source}.md'})" if there else word
 
     for paper, table in claim_tables(found, link):
         parts += [f"### {paper.key}", f"*{paper.title}.* {paper.about}", tables.as_markdown(table)]
@@ -120,20 +126,27 @@ def pages(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -> d
         "## The experiments",
         "Each has a page with its figures, statements, tables and settings.",
         tables.as_markdown(TextTable("Summary", [Column(t) for t in titles], lines)),
-        f"Not run at this size: {', '.join(missing)}." if missing else "All experiments were run.",
-        "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in known) + "\n```",
+        *([f"Not run at this size: {', '.join(missing)}."] if missing else []),
+        *([f"Not run again since, older pages without figures: {told}."] if told else []),
+        "```{toctree}\n:hidden:\n\n" + "\n".join(f"results/{name}" for name in shown) + "\n```",
     ]
     sections = {name: _section(one, found[name]) for name, one in known.items()}
     return {"": "\n\n".join(parts) + "\n", **sections}
 
 
+def older_pages(path: Path, known: dict[str, Stored]) -> list[str]:
+    """The experiments without rows that have a page from before."""
+    folder = path.with_suffix("")
+    return [e for e in EXPERIMENTS if e not in known and (folder / f"{e}.md").is_file()]
+
+
 def write_markdown(path: Path, made: dict[str, str]) -> list[Path]:
     """Write the summary to `path` and the pages of the experiments into the folder of its name
-    beside it; pages of experiments that are no longer there are removed."""
+    beside it; pages of experiments that do not exist any more are removed."""
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.md"):
-        if old.stem not in made:
+        if old.stem not in EXPERIMENTS:
             old.unlink()
     written = [write_text(path, made[""])]
     return written + [
