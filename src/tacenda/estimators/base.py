@@ -4,10 +4,8 @@ user's own scale."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +22,9 @@ from tacenda.data.as_read import of_arrays
 from tacenda.data.partition import broken_promise
 from tacenda.errors import InputError
 from tacenda.estimators.placement import place
+from tacenda.estimators.refusing import columns_named
 from tacenda.estimators.scaling import Scaling, declared_bounds
+from tacenda.estimators.table_rows import category_places, design_of
 from tacenda.estimators.warnings import in_a_search, warn_of_bounds, warn_of_noise, warn_of_search
 from tacenda.evaluation.coefficients import (
     ORIGINAL,
@@ -37,7 +37,7 @@ from tacenda.evaluation.coefficients import (
 )
 from tacenda.graph.topology import Topology
 from tacenda.inference.asking import check_width, facts_of_run, intervals, statistic_of
-from tacenda.inference.design import INTERCEPT, Design, Forecast, forecast
+from tacenda.inference.design import Design, Forecast, forecast
 from tacenda.planning.advice import class_sentence
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan
@@ -405,81 +405,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return 0.0
 
     def _design(self, scaling: Scaling, categories: Sequence[Sequence[int]] = ()) -> Design:
-        """The rows of the table in the user's scale, coefficients and then the intercept, and what
-        is redundant: the columns of each category add up to 1."""
-        p, constant = len(scaling.scale), scaling.constant
-        d = p + (constant is not None)
-        coef, intercept = scaling.back(np.eye(d))
-        own, base = coef.T.copy(), intercept.copy()  # (p, d), (d,)
-        for reference, *others in categories:
-            base += own[reference]
-            own[others] -= own[reference]
-        rows = [j for j in range(p) if all(j != group[0] for group in categories)]
-        names = [self._feature_names(p)[j] for j in rows]
-        matrix, offset = own[rows] * self._score_unit, np.zeros(len(rows))
-        if self.fit_intercept:
-            matrix = np.vstack([matrix, base * self._score_unit])
-            offset = np.append(offset, self._score_centre)
-            names.append(INTERCEPT)
-        # x = centre + u / scale: the sum of a category's columns, as a function of the row
-        sums = []
-        for group in categories:
-            sum_of = np.zeros(d)
-            sum_of[group] = 1 / scaling.scale[list(group)]
-            if constant is not None:
-                sum_of[-1] = (scaling.centre[list(group)].sum() - 1.0) / constant
-            sums.append(sum_of)
-        redundant = sums if constant is not None else [a - b for a, b in pairwise(sums)]
-        return Design(
-            tuple(names),
-            matrix,
-            offset,
-            np.array(redundant).reshape(-1, d),
-            None if constant is None else np.eye(d)[-1] / constant,
-            self._even_moment(scaling, categories),
-        )
-
-    def _even_moment(self, scaling: Scaling, categories: Sequence[Sequence[int]]) -> Array | None:
-        """(d, d) the mean of xx' for records spread evenly over the declared bounds, columns
-        independent; None where there are no bounds."""
-        if scaling.low is None or scaling.high is None:
-            return None
-        middle, variance = (scaling.low + scaling.high) / 2, (scaling.high - scaling.low) ** 2 / 12
-        covariance = np.diag(variance)
-        for group in categories:
-            own, count = np.ix_(group, group), len(group)
-            middle[list(group)] = 1 / count
-            covariance[own] = np.eye(count) / count - 1 / count**2
-        mean = (middle - scaling.centre) * scaling.scale
-        covariance = covariance * np.outer(scaling.scale, scaling.scale)
-        if scaling.constant is not None:
-            mean = np.append(mean, scaling.constant)
-            covariance = np.pad(covariance, ((0, 1), (0, 1)))
-        return np.asarray(np.outer(mean, mean) + covariance)
+        """The rows of the table in the user's scale."""
+        names = self._feature_names(len(scaling.scale))
+        score = (self._score_centre, self._score_unit)
+        return design_of(scaling, names, score, self.fit_intercept, categories)
 
     def _feature_names(self, p: int) -> list[str]:
         return [str(n) for n in getattr(self, "feature_names_in_", [f"x{j}" for j in range(p)])]
-
-    def _categories(self, groups: Sequence[Sequence[Any]], p: int) -> list[list[int]]:
-        """Declared categories as positions of columns."""
-        names, found = self._feature_names(p), []
-        for group in groups:
-            own = [
-                names.index(checks.one_of("categories", c, names))
-                if isinstance(c, str)
-                else checks.whole("categories", c)
-                for c in group
-            ]
-            if len(own) < 2 or max(own) >= p:
-                raise InputError(
-                    f"categories must be groups of at least two of the {p} columns, not "
-                    f"{list(group)!r}; name the indicators of one category in each."
-                )
-            found.append(own)
-        used = [j for own in found for j in own]
-        if len(set(used)) < len(used):
-            raise InputError("categories must not name a column twice; each has one category.")
-        return found
 
     def forecast_intervals(
         self,
@@ -500,7 +432,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if facts is None:
             return None
         asked = statistic_of(facts, covariance)
-        groups = self._categories(categories, len(self._scaling.scale))
+        groups = category_places(categories, self._feature_names(len(self._scaling.scale)))
         design = self._design(self._scaling, groups)
         privacy = self._promise_of(epsilon, delta)
         return forecast(asked, facts, privacy, self.result_, design)
@@ -567,7 +499,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         arranged = self._arranged(X, y, nodes=nodes)
         privacy = None if epsilon is None else self._promise_of(epsilon, delta)
         check_width(len(arranged.scaling.scale))
-        references = self._categories(categories, len(arranged.scaling.scale))
+        references = category_places(categories, self._feature_names(len(arranged.scaling.scale)))
         design = self._design(arranged.scaling, references)
         found = intervals(
             self.result_,
@@ -715,7 +647,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: Any, y: Any, **how: Any) -> tuple[Any, Any, Scaling]:
         """Validated X, y, and the scaling that the declarations give."""
-        with _text_named(X):
+        with columns_named(X):
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **how
             )
@@ -765,7 +697,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         """(N, K) linear scores of the average model."""
         check_is_fitted(self)
-        with _text_named(X):
+        with columns_named(X):
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
             )
@@ -806,40 +738,3 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = True
         tags.input_tags.sparse = True
         return tags
-
-
-@contextmanager
-def _text_named(X: Any) -> Iterator[None]:
-    """Text and missing values among the numbers are refused by the names of their columns;
-    scikit-learn's own sentences would show a private cell, or advise another model."""
-    try:
-        yield
-    except ValueError as error:
-        if "contains NaN" in str(error) or "contains infinity" in str(error):
-            names = [str(name) for name in getattr(X, "columns", ()) if not _finite(X[name])]
-            where = f" in {names}" if names else ""
-            raise InputError(
-                f"X contains NaN or infinity{where}, which no bound can hold; say in a schema what "
-                "stands for a missing value (missing = 'impute', 'indicator' or 'drop'; "
-                "tacenda.data.encode), or fill it with a public value first."
-            ) from None
-        if "could not convert string" not in str(error):
-            raise
-        names = [str(name) for name in getattr(X, "columns", ()) if not _numeric(X[name])]
-        where = f" in {names}" if names else ""
-        raise InputError(
-            f"X must hold numbers only, not text{where}; encode it by a public schema "
-            "(tacenda.data.encode), or by a OneHotEncoder with declared categories."
-        ) from None
-
-
-def _finite(cells: Any) -> bool:
-    return bool(np.isfinite(np.asarray(cells, float)).all())
-
-
-def _numeric(cells: Any) -> bool:
-    try:
-        np.asarray(cells).astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return True
