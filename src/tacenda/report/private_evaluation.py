@@ -57,6 +57,7 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
         word="Private" if noisy else "Not private",
         headline=" ".join([headline, *found.warnings]),
         measures=_measures(found, level),
+        use=(),  # what was released with noise may be used for anything
         notes=[
             f"{level} intervals, for the privacy noise and for which records were held out, "
             "together. The counts behind all numbers are noisy, and may even be negative.",
