@@ -42,22 +42,22 @@ def support(algorithm: str, loss: str, regulariser: str) -> Support:
 
 
 def markdown() -> str:
-    """The table for the docs: one row per algorithm and regulariser, one column per loss."""
+    """The table for the docs: a row for the regularisers of an algorithm that are served alike, a
+    column for each loss. Regularisers that nothing is served with have no row."""
     names = losses.names()
-    marks = {
-        (True, False): "private",
-        (True, True): "private, clipped",
-        (False, False): "no noise only",
-    }
+    marks = {(True, False): "yes", (True, True): "clipped", (False, False): "no noise"}
     lines = [
         f"| algorithm | regulariser | {' | '.join(names)} |",
         "| --- | --- |" + " --- |" * len(names),
     ]
     for a in ALGORITHMS:
+        alike: dict[str, list[str]] = {}
         for r in regularisers.names():
             found = [support(a, lo, r) for lo in names]
-            cells = [marks[s.private, s.clipped] if s.plain else "–" for s in found]
-            lines.append(f"| {a} | {r} | {' | '.join(cells)} |")
+            if any(s.plain for s in found):
+                cells = [marks[s.private, s.clipped] if s.plain else "–" for s in found]
+                alike.setdefault(" | ".join(cells), []).append(r)
+        lines += [f"| {a} | {', '.join(served)} | {row} |" for row, served in alike.items()]
     return "\n".join(lines)
 
 
