@@ -25,6 +25,9 @@ import numpy as np
 from tacenda._types import Floats
 
 FUNCTIONS = 32  # hats of a column: the prior does the choosing
+# Where numbers are learnt: least squares has no prior but the one in the basis, so that noise costs
+# in proportion to the hats
+NUMBER_FUNCTIONS = 24
 LEAST_FUNCTIONS = 4
 PAIR_FUNCTIONS = 6  # of each of the two numbers of a pair: a grid of 36 knots
 SMOOTHNESS = 10.0

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tacenda.checks import one_of
-from tacenda.data.basis import FUNCTIONS, LEAST_FUNCTIONS, MOST_FEATURES
+from tacenda.data.basis import FUNCTIONS, LEAST_FUNCTIONS, MOST_FEATURES, NUMBER_FUNCTIONS
 from tacenda.data.columns import Column, FeatureRule, NumericColumn, Pair, Part, distinct
 from tacenda.data.label import Label, Survival
 from tacenda.data.libsvm import existing
@@ -212,8 +212,8 @@ class Schema(Part):
         of every number whose declaration leaves it open and that has more than two values, and
         there is a constant. Nothing is read from records, and an additive schema stays what it is.
 
-        model: "linear" or "additive". functions: hats of such a number; None: 32, or as many as
-        keep all features within 1000.
+        model: "linear" or "additive". functions: hats of such a number; None: 32, for labels that
+        are numbers 24, or as many as keep all features within 1000.
 
         Examples
         --------
@@ -225,13 +225,19 @@ class Schema(Part):
         >>> len(schema.as_model("additive").feature_names)
         33
         """
+        if model == "auto":
+            raise InputError(
+                "model 'auto' is decided from how many records there are; name 'linear' or "
+                "'additive' here (`tacenda plan --data FILE --model auto` says which it takes)."
+            )
         if one_of("model", model, ("linear", "additive")) == "linear":
             return self
         if functions is None:
             least = self.as_model(model, LEAST_FUNCTIONS)
             even = [column for column in self._open.values() if column.breaks is None]
             spare = (MOST_FEATURES - len(least.rules)) // max(1, len(even))
-            functions = min(FUNCTIONS, LEAST_FUNCTIONS + max(0, spare))
+            usual = FUNCTIONS if self.label.classes else NUMBER_FUNCTIONS
+            functions = min(usual, LEAST_FUNCTIONS + max(0, spare))
         columns = list(self.columns)
         for k, column in self._open.items():
             columns[k] = column.model_copy(update={"hats": functions})

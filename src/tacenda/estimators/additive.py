@@ -56,13 +56,18 @@ class AdditiveModel(PrivateLinearModel):
         ]
         schema = Schema.build(
             columns=[{**column, "missing_indicator": True} for column in columns],
-            label={"name": _free_name(names), "classes": ["0", "1"]},
+            label={"name": _free_name(names), **self._label_kind},
             pairs=[tuple(map(str, pair)) for pair in self.pairs or ()],
             missing="impute",
             missing_values=[],
         )
         made = schema.as_model("additive", self.functions)
         return made.model_copy(update={"intercept": False})
+
+    @property
+    def _label_kind(self) -> dict[str, Any]:
+        """Of what kind the label is; more about it is not said by the schema."""
+        return {"classes": ["0", "1"]} if hasattr(self, "classes") else {"low": 0.0, "high": 1.0}
 
     def _number(self, name: str, low: float, high: float) -> dict[str, Any]:
         found: dict[str, Any] = {"kind": "numeric", "low": low, "high": high}

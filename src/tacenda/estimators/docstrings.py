@@ -86,7 +86,8 @@ PARAMETERS = {
     "linear": """sequence of str or None, default=None
         Columns of numbers that stay straight lines.""",
     "functions": """int or None, default=None
-        Hat functions of a curve. None: 32, or as many as keep all features within 1000.""",
+        Hat functions of a curve. None: 32 for classes and 24 for numbers and counts, or as many as
+        keep all features within 1000.""",
     "target_bounds": """(float, float), default=None
         Declared bounds of the target from public knowledge; targets and predictions are clipped to
         them. A fit without it is refused.""",

@@ -48,6 +48,11 @@ def test_an_additive_model_has_32_hats_and_a_constant() -> None:
     np.testing.assert_allclose(found[:, :32], basis(x.clip(0, 100)) @ basis.smoother, atol=1e-12)
 
 
+def test_numbers_are_learnt_with_fewer_hats() -> None:
+    schema = Schema.build(columns=[AGE], label={"name": "cost", "low": 0, "high": 9})
+    assert len(schema.as_model("additive").feature_names) == 24 + 1
+
+
 def test_knots_follow_the_transform_and_the_breaks() -> None:
     logarithmic = schema_of(GAIN).as_model("additive", 5).columns[0].basis
     np.testing.assert_allclose(logarithmic.knots, np.linspace(0, np.log1p(1e5), 5))
@@ -165,3 +170,5 @@ def test_wrong_pairs_are_refused(pairs: Any) -> None:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(InputError, match="model"):
         schema_of(AGE).as_model("quadratic")
+    with pytest.raises(InputError, match="name 'linear' or 'additive' here"):
+        schema_of(AGE).as_model("auto")
