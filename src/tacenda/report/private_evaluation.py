@@ -63,7 +63,6 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
             "together. The counts behind all numbers are noisy, and may even be negative.",
             *([f"It is {found.about['simulation']}."] if "simulation" in found.about else []),
         ],
-        use=(),
         tables=[t for t in (_confusion(found), _classes(found), _released(found)) if t],
         charts=panels_of([c for c in (_roc(found), _calibration(found), _residuals(found)) if c]),
     )
