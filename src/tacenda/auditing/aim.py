@@ -13,7 +13,7 @@ from tacenda._types import Array
 from tacenda.auditing import bounds, stage
 from tacenda.auditing.listeners import listeners
 from tacenda.auditing.masked_noise import MaskedAttacks, Spread, plan_masked
-from tacenda.auditing.portion import run_portion, trials_at_once, truth_of
+from tacenda.auditing.portion import run_portions, truth_of
 from tacenda.auditing.shared_noise import Attacks, Moments, declared_chance, plan_attacks
 from tacenda.auditing.worlds import Canary, Script, two_worlds
 from tacenda.errors import InputError
@@ -41,6 +41,7 @@ class Scene:
     start: Array
     init: Any
     seed: int
+    keyed: bool = False
 
     @property
     def privacy(self) -> Privacy:
@@ -60,6 +61,7 @@ class Scene:
             self.start,
             self.seed,
             self.attacks(None),
+            self.keyed,
         )
 
     def attacks(self, measured: Moments | Spread | None) -> Attacks | MaskedAttacks | None:
@@ -93,10 +95,7 @@ def choose_canaries(given: Any, scene: Scene) -> list[Canary]:
     start = start if scene.problem.n_outputs == 1 else None
     pairs = stage.candidates(scene.problem, start, scene.privacy.adjacency, scene.seed)
     few = min(scene.spec.rounds, SEARCH_ROUNDS)
-    found = [
-        float(run_portion(scene.script(pair), 0, SEARCH_TRIALS, few).separation.mean())
-        for pair in pairs
-    ]
+    found = [_separation(scene.script(pair), few) for pair in pairs]
     # Of equal ones the first
     best = pairs[int(np.argmax(np.asarray(found) * (1 - 1e-6 * np.arange(len(found)))))]
     changing = [pair for pair in pairs if stage.CHANGING in pair.name and pair is not best]
@@ -123,9 +122,7 @@ def take_aim(scene: Scene, pairs: list[Canary]) -> Aim:
     ratio = scene.spec.algorithm.traits.shared_noise
     assert ratio is not None
     scouts = dataclasses.replace(script, seed=scene.seed + SCOUT_SEED)
-    moments = _joined(
-        [run_portion(scouts, first, count).moments for first, count in _portions(scouts)]
-    )
+    moments = _joined([portion.moments for portion in run_portions(scouts, SCOUTS)])
     chance = (
         moments.chance()
         if isinstance(moments, Spread)
@@ -149,16 +146,15 @@ def take_aim(scene: Scene, pairs: list[Canary]) -> Aim:
     return Aim(pairs[best], scripts[best], tuple(attacks.titles), chance)
 
 
-def _portions(script: Script) -> list[tuple[int, int]]:
-    size = trials_at_once(script)
-    return [(first, min(size, SCOUTS - first)) for first in range(0, SCOUTS, size)]
+def _separation(script: Script, rounds: int) -> float:
+    """How far a canary's values are apart, in squares of the declared noise."""
+    played = run_portions(script, SEARCH_TRIALS, rounds)
+    return float(np.concatenate([portion.separation for portion in played]).mean())
 
 
 def _strength(script: Script) -> float:
     """How far the best attack tells the worlds apart, in standard deviations."""
-    scores = np.concatenate(
-        [run_portion(script, first, count).scores for first, count in _portions(script)]
-    )
+    scores = np.concatenate([portion.scores for portion in run_portions(script, SCOUTS)])
     return float(bounds.separations(scores, truth_of(0, len(scores))).max())
 
 

@@ -27,9 +27,9 @@ from tacenda.problem.problem import Problem
 from tacenda.runtime.spec import RunSpec, check_privacy, start_rows
 from tacenda.terms.method import Method, algorithm_of
 
-STAGED_MEMBERS = (
-    5  # on the default stage where neighbours share noise: of two, one would be the coalition
-)
+# On the default stage where neighbours share noise: of two, one would be the coalition. A sum of
+# many hides one member well, so that masks which do not hide show
+STAGED_MEMBERS, STAGED_MASKED = 5, 12
 
 
 def audit(
@@ -41,6 +41,7 @@ def audit(
     graph: Any = None,
     records: int = 10,
     dim: int | None = None,
+    records_per_person: int = 1,
     trials: int = 10_000,
     canary: Any = "worst",
     node: int | None = None,
@@ -51,6 +52,7 @@ def audit(
     init: Any = None,
     mixing: str = "metropolis",
     solver_tolerance: float = 1e-8,
+    keyed: bool = False,
     progress: str | bool = "auto",
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -74,13 +76,16 @@ def audit(
         Rounds of each run.
     problem : Problem or None, default=None
         By default the worst case: `records` rows per node that hide nothing, on two nodes, or
-        on a ring of five where neighbours share noise.
+        on a ring of five where neighbours share noise, of twelve where they mask.
     graph : networkx.Graph, Topology or None, default=None
         The network of the problem.
     records : int, default=10
         Records of each node of the default problem.
     dim : int or None, default=None
         Number of features of the default problem.
+    records_per_person : int, default=1
+        Of each person of the default problem, who then is what the worlds differ by; your own
+        problem says it itself.
     trials : int, default=10000
         Runs in total, half of them with each data set; the bound grows with them.
     canary : "worst" or pair of records, default="worst"
@@ -103,6 +108,10 @@ def audit(
         As in `simulate`.
     solver_tolerance : float, default=1e-08
         As in `simulate`.
+    keyed : bool, default=False
+        Whether noise is drawn as real nodes draw it: whole numbers and masks, from keyed streams
+        named by what is asked. Slower by far; for masks, and full gradients or moments with
+        Gaussian noise.
     progress : {"auto", True, False}, default="auto"
         Whether to show a progress bar; "auto" shows one on a terminal.
     checkpoint : str, Path or None, default=None
@@ -140,6 +149,8 @@ def audit(
         mixing,
         solver_tolerance,
         seed,
+        bool(keyed),
+        checks.whole("records_per_person", records_per_person, least=1),
     )
     aim = take_aim(scene, choose_canaries(canary, scene))
     scores = run_trials(aim.script, trials, Workers.of(engine, jobs), progress, checkpoint, resume)
@@ -161,6 +172,8 @@ def _scene(
     mixing: str,
     solver_tolerance: float,
     seed: int,
+    keyed: bool = False,
+    most: int = 1,
 ) -> Scene:
     method = algorithm_of(algorithm)
     if privacy is None:
@@ -169,17 +182,17 @@ def _scene(
             "a run without noise has no claim to attack."
         )
     check_privacy(privacy, method)
-    stage.refuse_maps(method)
+    stage.refuse_mapped_objectives(method)
     rounds = checks.whole("rounds", rounds, least=1)
     if graph is None:
         if problem is None and method.traits.shared_noise is not None:
-            graph = ring(STAGED_MEMBERS)
+            graph = ring(STAGED_MASKED if method.traits.masks else STAGED_MEMBERS)
         else:
             graph = path(2) if problem is None or problem.n_nodes == 2 else star(problem.n_nodes)
     if problem is None:
         n = Topology.of(graph).n
         problem = stage.default_problem(
-            method, n, checks.whole("records", records, least=1), privacy.adjacency, dim
+            method, n, checks.whole("records", records, least=1), privacy.adjacency, dim, most
         )
         init = stage.default_start(problem, method, rounds) if init is None else init
     how = Method.of(method, rounds=rounds, mixing=mixing)
@@ -192,7 +205,7 @@ def _scene(
     if attacked >= topology.n:
         raise InputError(f"node must be a position from 0 to {topology.n - 1}, not {node!r}.")
     start = start_rows(init, problem.dim, topology.n)
-    return Scene(spec, problem, statement, attacked, start, init, seed)
+    return Scene(spec, problem, statement, attacked, start, init, seed, keyed)
 
 
 def _judged(

@@ -9,7 +9,9 @@ of two worlds with residuals r^0 and r^1 is (|r^0|^2 - |r^1|^2)/2 in units of it
     as declared     the rows of the attacked node's component in the graph without the listeners, of
                     k members: noise of sqrt(k) s
     no masks        the attacked node's row by itself: noise of s
-    masks reused    the difference of its rows in two releases that follow each other: sqrt(2) s
+    masks reused    how its rows differ from their mean over the releases, noise of s, and the mean
+                    of the network's sum: together all that masks hide which are the same in every
+                    round
 
 With another supposition than the true one a residual is spread over 2^64, and the score is valid
 and worthless.
@@ -120,6 +122,11 @@ class MaskedResiduals:
         self._attacks, self._truth = attacks, truth
         self._score = np.zeros((len(truth), len(attacks.names)))
         self._last: tuple[Array, Array, Array] | None = None
+        # The first of the rows whose masks may be the same, the score before it, and what was seen
+        # since in either world
+        self._reference: tuple[Array, Array, Array] | None = None
+        self._before = np.zeros(len(truth))
+        self._reused = [_Deviations(), _Deviations()]
         self._squares, self._count = 0.0, 0
         self._near, self._of = np.zeros(2, np.int64), np.zeros(2, np.int64)
 
@@ -134,13 +141,31 @@ class MaskedResiduals:
         self._score[:, : len(sizes)] += _ratio(r0, r1)
         mine = (seen[:, a.node], first[:, a.node], second[:, a.node])
         self._score[:, -2] += _ratio(*self._apart(mine, steps, 0))
+        whole = int(np.argmax(sizes))  # an eavesdropper's, of all nodes
+        self._note_reused(mine, steps, (r0[:, whole], r1[:, whole]))
         if self._last is not None and self._last[0].shape == mine[0].shape:
             between = tuple(now - then for now, then in zip(mine, self._last, strict=True))
-            self._score[:, -1] += _ratio(*self._apart(between, math.sqrt(2) * steps, 1))
+            self._apart(between, math.sqrt(2) * steps, 1)
         self._last = mine
-        whole = int(np.argmax(sizes))  # an eavesdropper's, of all nodes
         true = np.where(self._truth[:, None] == 0, r0[:, whole], r1[:, whole])
         self._squares, self._count = self._squares + float((true**2).sum()), self._count + true.size
+
+    def _note_reused(
+        self, mine: tuple[Array, Array, Array], steps: Array, sums: tuple[Array, Array]
+    ) -> None:
+        """Rows less the first one with the same masks, in which these cancel, and the network's
+        sums in units of their noise. Where a row is far from that one, other masks begin."""
+        before = self._reference
+        if before is not None and before[0].shape == mine[0].shape:
+            apart = tuple(now - then for now, then in zip(mine, before, strict=True))
+            rows = _centred(apart[0] - apart[1]), _centred(apart[0] - apart[2])
+        if before is None or before[0].shape != mine[0].shape or not _are_near(*rows):
+            self._reference, self._before = mine, self._score[:, -1].copy()
+            self._reused = [_Deviations(), _Deviations()]
+            rows = np.zeros(mine[0].shape), np.zeros(mine[0].shape)
+        for known, own, total in zip(self._reused, rows, sums, strict=True):
+            known.note(own, total, 1 / steps**2)
+        self._score[:, -1] = self._before + self._reused[0].squares - self._reused[1].squares
 
     def _apart(self, rows: Any, steps: Array, which: int) -> tuple[Array, Array]:
         """Both worlds' residuals (trials, d) of one row, in units of noise of `steps`; those of the
@@ -158,6 +183,37 @@ class MaskedResiduals:
 
     def moments(self) -> Spread:
         return Spread(self._squares, self._count, self._near, self._of)
+
+
+class _Deviations:
+    """Half the squares of what rows differ by from their weighted mean, and of that of the sums; of
+    each trial, whose releases come one by one."""
+
+    def __init__(self) -> None:
+        self._weight: Any = 0.0
+        self._rows: Any = 0.0
+        self._sums: Any = 0.0
+        self._squares: Any = 0.0
+
+    def note(self, rows: Array, sums: Array, weight: Array) -> None:
+        """rows (trials, d) with noise of variance 1/weight (trials,); sums (trials, d) in units of
+        their own noise."""
+        each = weight[:, None]
+        self._weight = self._weight + each
+        self._rows = self._rows + each * rows
+        self._sums = self._sums + np.sqrt(each) * sums
+        self._squares = self._squares + each * rows * rows
+
+    @property
+    def squares(self) -> Array:
+        """(trials,)."""
+        apart = self._squares - self._rows**2 / self._weight
+        return np.asarray((apart + self._sums**2 / self._weight).sum(axis=1) / 2)
+
+
+def _are_near(*rows: Array) -> bool:
+    """Whether most rows (trials, d) lie within an eighth of all words around 0 in some world."""
+    return any(float((np.abs(one) < 2.0**60).mean()) > 0.5 for one in rows)
 
 
 def _centred(words: Array) -> Array:

@@ -10,10 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.auditing.keyed_rows import KeyedRows, floating
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
 from tacenda.auditing.worlds import Script, SharedStore, copies_of
+from tacenda.privacy.accounting.events import Gaussian
+from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.ledger import Ledger
+from tacenda.questions.blank import BlankQueries
+from tacenda.questions.facts import RecordMap
+from tacenda.questions.lattice import grid_for
 from tacenda.runtime.assemble import (
     Placed,
     Records,
@@ -25,6 +31,7 @@ from tacenda.runtime.assemble import (
 )
 from tacenda.runtime.host import Exits, Seat
 from tacenda.runtime.network import Network
+from tacenda.runtime.rehearsal import Notebook, blank_host
 from tacenda.runtime.transport import Tag
 
 # copies of nodes in one go: long enough rows for the kernels, small enough for the cache
@@ -56,13 +63,52 @@ def truth_of(first: int, count: int) -> Array:
     return np.arange(first, first + count) % 2
 
 
+def maps(script: Script) -> bool:
+    """Whether the algorithm maps the records by what it has released: every trial then has a map of
+    its own, and is played by itself."""
+    seen: list[int] = []
+
+    class Noticing(BlankQueries):
+        def mapped(self, by: RecordMap) -> BlankQueries:
+            seen.append(1)
+            return super().mapped(by)
+
+    spec = script.spec.changed(rounds=min(2, script.spec.rounds), output="last")
+    notebook = Notebook(spec.facts.dim, spec.weights)
+    host = blank_host(spec, np.arange(script.n), notebook, Noticing(spec.facts))
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
+    return bool(seen)
+
+
 def trials_at_once(script: Script) -> int:
-    """How many trials one call of `run_portion` should take: an even number."""
+    """How many trials one call of `run_portion` should take: an even number, or one."""
+    if maps(script):
+        return 1
     rows = script.variants * script.n
     count = MOST_ROWS // rows
     if script.spec.algorithm.needs.smooth_loss:
         count = min(count, MOST_ENTRIES // max(1, script.variants * script.rows.size))
     return max(2, count // 2 * 2)
+
+
+def own_grid(script: Script) -> float | None:
+    """The grid of whole numbers of a real node, where the noise is keyed and the plan has none."""
+    if not script.keyed or script.calibration.plan.grid is not None:
+        return None
+    charges = list(script.calibration.reserved)
+    sampled = script.spec.algorithm.traits.sample != "all"
+    if sampled or any(charge.kind is not Gaussian for charge, _ in charges):
+        raise floating()
+    largest = max(float(charge.parameters["noise_multiplier"].max()) for charge, _ in charges)
+    return grid_for(largest, script.spec.facts)
+
+
+def run_portions(script: Script, trials: int, rounds: int | None = None) -> list[Portion]:
+    """The first trials, in this process."""
+    size = trials_at_once(script)
+    parts = [(first, min(size, trials - first)) for first in range(0, trials, size)]
+    return [run_portion(script, first, count, rounds) for first, count in parts]
 
 
 def run_portion(script: Script, first: int, count: int, rounds: int | None = None) -> Portion:
@@ -75,14 +121,15 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     nodes, truth = np.arange(copies * n), truth_of(first, count)
     store = SharedStore(script, owner.reshape(-1))
     topology = copies_of(script.spec.topology, copies)
-    noise = TrialNoise(
-        script.seed, first, (count, variants, n), script.node, len(script.spec.topology.edges)
-    )
+    masks = script.spec.algorithm.traits.masks
+    source = KeyedRows(script.seed, masks) if script.keyed else SimulatedNoise(script.seed)
+    edges = len(script.spec.topology.edges)
+    noise = TrialNoise(source, first, (count, variants, n), script.node, edges)
     spec = script.spec.changed(output="last")
     seat = Seat(spec, position, script.calibration.plan.rows(position))
     counts = np.diff(script.offsets)[owner.reshape(-1)]
     records = Records(store, counts, nodes, noise)
-    questions = ask(seat, records, kind=AskedQueries)
+    questions = ask(seat, records, grid=own_grid(script), kind=AskedQueries)
     ledger = Ledger(script.calibration.reserved.rows(position))
     door = open_door(seat, records, ledger, shared_noise(spec, topology, nodes))
     tap = Wiretap(script, door, questions, store, noise, truth)

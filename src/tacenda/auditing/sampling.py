@@ -1,24 +1,25 @@
 """The noise and the samples of many trials at once.
 
-Noise is the production source itself, `SimulatedNoise`, asked by a name that belongs to one row of
-one trial; so the outcome of a trial does not depend on which trials are played beside it. Samples
-of records are drawn by it too, once per trial, and then handed to the trial's copies: with the
-canary in it, and without.
+Noise is the production source itself, `SimulatedNoise` or that of real nodes, asked by a name that
+belongs to one row of one trial; so the outcome of a trial does not depend on which trials are
+played beside it. Samples of records are drawn by it too, once per trial, and then handed to the
+trial's copies: with the canary in it, and without.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.privacy.noise.sources import ByPlace, SimulatedNoise
+from tacenda.auditing.keyed_rows import KeyedRows
+from tacenda.privacy.noise.sources import SimulatedNoise
 
 SECOND_DRAW = 1 << 20  # a place in the round that no query uses
 
 
-class TrialNoise(ByPlace):
+class TrialNoise:
     """A noise source for rows (trial, variant, node); `included` (trials,) says whether the last
     sample held the canary.
 
@@ -26,15 +27,23 @@ class TrialNoise(ByPlace):
     2 without it.
     """
 
-    kind = SimulatedNoise.kind
-
     def __init__(
-        self, seed: int, first_trial: int, shape: tuple[int, int, int], node: int, edges: int = 0
+        self,
+        inner: SimulatedNoise | KeyedRows,
+        first_trial: int,
+        shape: tuple[int, int, int],
+        node: int,
+        edges: int = 0,
     ) -> None:
-        self._inner, self._shape, self._node = SimulatedNoise(seed), shape, node
+        self._inner, self._shape, self._node = inner, shape, node
+        self.by_question, self.kind = inner.by_question, inner.kind
         self._base = first_trial * shape[1] * shape[2]
         self._edge_base = first_trial * shape[1] * edges  # every copy of an edge has its own stream
         self.included = np.ones(shape[0], bool)
+
+    def asked(self, question: bytes) -> Self:
+        self._inner = self._inner.asked(question)
+        return self
 
     def add_gaussian(
         self, nodes: Array, turn: int, call: int, parts: Any, noise_std: Array

@@ -10,7 +10,9 @@ differs by its whole declared sensitivity.
     exactly one record drawn     the others equal the canary of world 0, so that world 1 stands out
                                  by two slopes
     argmin, noise on the value   smoothed hinge, likewise
-    noise shared by neighbours   hinge loss, two features, and besides a start far out that shrinks
+    moments                      squared loss with clipped gradients, far labels of either sign
+    noise shared by neighbours   hinge loss (smoothed, where steps follow its curvature), two
+                                 features, and besides a start far out that shrinks
                                  from round to round: records ahead of it have no slope in the first
                                  half of the run and the full one in the second, so that noise which
                                  repeats itself can be taken off
@@ -20,6 +22,8 @@ differs by its whole declared sensitivity.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -42,28 +46,54 @@ SMALL_SCALE = 0.01
 FAR_MARGIN = 12.0  # a logistic slope of 1 - 6e-6
 FAR_COSINE = 1e-3
 CHANGING = "ahead of the start"  # slopes that change half-way, on the default stage
+# By how much a step of 1/curvature shrinks the start, where steps follow the curvature: the smooth
+# corner of the loss is as wide
+SHRINKS = 10.0
 AHEAD_COSINE = 0.3  # of records whose slope changes half-way with the start
 
 
 def default_problem(
-    algorithm: Algorithm, n: int, records: int, adjacency: str, dim: int | None = None
+    algorithm: Algorithm,
+    n: int,
+    records: int,
+    adjacency: str,
+    dim: int | None = None,
+    records_per_person: int = 1,
 ) -> Problem:
-    """n nodes with `records` equal rows each."""
+    """n nodes with `records` equal rows each, or so many persons with `records_per_person`."""
+    k, records = records_per_person, records * records_per_person
     solves, inside = algorithm.needs.smooth_loss, algorithm.traits.noise_in_objective
     curved = algorithm.needs.bounded_curvature
-    p = (2 if inside or algorithm.traits.shared_noise is not None else 1) if dim is None else dim
+    maps = isinstance(algorithm, Whitened) or algorithm.needs.squared_loss
+    wide = inside or maps or algorithm.traits.shared_noise is not None
+    p = (2 if wide else 1) if dim is None else dim
     x, norm = np.zeros((records, p)), 1.0 if solves else SMALL_NORM
     if algorithm.traits.sample == "one":
         x[:, 0] = norm
+    public: dict[str, Any] = {}
+    if adjacency == "add-remove":
+        public["public_sizes"] = np.full(n, records)
+    if k > 1:
+        persons = [[f"{node}/{j // k}" for j in range(records)] for node in range(n)]
+        public |= {"persons": persons, "records_per_person": k}
+    if algorithm.needs.squared_loss:
+        return Problem(
+            [(x, np.zeros(records)) for _ in range(n)],
+            loss="squared",
+            strength=0.01 * norm**2,
+            data_norm=norm,
+            clip_norm=SMALL_NORM,
+            **public,
+        )
     return Problem(
         [(x, np.full(records, -1)) for _ in range(n)],
         loss="logistic" if inside else "smoothed-hinge" if solves or curved else "hinge",
         regulariser="l2",
-        strength=1e-9 if inside else 0.01,
+        strength=1e-9 if inside else norm**2 * (SHRINKS - 1) if curved and not solves else 0.01,
         loss_scale=SMALL_SCALE if solves else 1.0,
         data_norm=norm,
         classes=(-1, 1),
-        public_sizes=np.full(n, records) if adjacency == "add-remove" else None,
+        **public,
     )
 
 
@@ -77,6 +107,8 @@ def default_start(problem: Problem, algorithm: Algorithm, rounds: int) -> Array 
         start[0] = FAR_MARGIN / (problem.data_norm * FAR_COSINE)
     elif algorithm.traits.shared_noise is not None and hasattr(algorithm, "step_size"):
         pull = problem.strength * problem.regulariser.l2
+        if algorithm.needs.bounded_curvature:
+            pull = pull / problem.constants.loss_smoothness
         shrunk = [
             1.0 + at(algorithm.step_size, t) * pull for t in range(1, max(rounds // 2, 1) + 1)
         ]
@@ -119,6 +151,8 @@ def candidates(
             )
             x0, x1 = beside_start(start, bound, axis, AHEAD_COSINE)  # type: ignore[misc]
             pairs.append(Canary(x0, high, x1, high, f"{name}, {CHANGING}"))
+    if p > 1:  # what moves a second moment most
+        pairs.append(Canary(bound * axes[0], high, bound * axes[1], high, "at right angles"))
     if adjacency == "add-remove":
         pairs = [Canary(0 * c.x0, c.y0, c.x1, c.y1, c.name + ", present or absent") for c in pairs]
     return pairs
@@ -155,11 +189,24 @@ def _labels(problem: Problem) -> tuple[float, float]:
 
 
 def refuse_maps(algorithm: Algorithm) -> None:
-    """Every trial would have a map of its own, and trials are played side by side."""
+    """For the attack by one run: what its canaries make of a map is not followed there."""
     if isinstance(algorithm, Whitened):
         raise UnsupportedError(
-            f"{algorithm.title} maps the records by what it has released, which audits do not "
-            "follow; audit the algorithm by itself, without prepare."
+            f"{algorithm.title} maps the records by what it has released, which audit_one_run does "
+            "not follow; use tacenda.audit (in the shell: leave out --one-run)."
+        )
+
+
+def refuse_mapped_objectives(algorithm: Algorithm) -> None:
+    """For likelihood ratios that know the records behind an objective, and edges' noise of one
+    length alone."""
+    if not isinstance(algorithm, Whitened):
+        return
+    if algorithm.traits.noise_in_objective or algorithm.traits.edge_noise is not None:
+        raise UnsupportedError(
+            f"{algorithm.title} maps the records and draws its noise inside an objective, or "
+            "shares floating-point noise, which audits do not follow together; audit the algorithm "
+            "by itself, without prepare, or one with other noise (TreeGD, CDPADMM, DPDDA)."
         )
 
 

@@ -93,6 +93,7 @@ def _identity(script: Script) -> str:
         "algorithm": script.spec.algorithm.to_plain(),
         "rounds": script.spec.rounds,
         "seed": script.seed,
+        "keyed": script.keyed,
         "node": script.node,
         "mixing": script.spec.method.mixing,
         "adjacency": script.spec.facts.adjacency,

@@ -65,6 +65,7 @@ class Script:
     attacks: Attacks | MaskedAttacks | None = (
         None  # on the noise that neighbours share, where they do
     )
+    keyed: bool = False  # whether the noise is that of real nodes, on whole numbers
 
     @property
     def calibration(self) -> Calibration:
@@ -130,7 +131,8 @@ def dense_rows(problem: Problem) -> Array:
 
 def two_worlds(problem: Problem, node: int, canary: Canary) -> tuple[Array, Array, Array]:
     """(rows, labels, offsets) of `Script`:
-    the canary takes the place of the attacked node's first record."""
+    the canary takes the place of the attacked node's first record; where the unit is a person, of
+    the first person's, all of them alike."""
     rows = dense_rows(problem)
     labels = np.array(problem.store.labels, float)
     offsets = problem.store.offsets
@@ -147,8 +149,9 @@ def two_worlds(problem: Problem, node: int, canary: Canary) -> tuple[Array, Arra
             "others are no neighbours."
         )
     again, again_labels = rows[a:b].copy(), labels[a:b].copy()
-    rows[a], labels[a] = canary.x0, canary.y0
-    again[0], again_labels[0] = canary.x1, canary.y1
+    k = problem.records_per_person
+    rows[a : a + k], labels[a : a + k] = canary.x0, canary.y0
+    again[:k], again_labels[:k] = canary.x1, canary.y1
     return (
         np.vstack([rows, again]),
         np.concatenate([labels, again_labels]),

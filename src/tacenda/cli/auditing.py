@@ -40,6 +40,13 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
                 "noise.",
             ),
         ],
+        "keyed": Annotated[
+            bool,
+            typer.Option(
+                "--keyed",
+                help="Draw noise as real nodes do: whole numbers and masks from keyed streams.",
+            ),
+        ],
         "canaries": Annotated[
             int | None,
             typer.Option(help="With --one-run: canaries of each node; by default its features."),
@@ -55,7 +62,9 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
         "schema": flags.OF_DATA["schema"],
         "nodes": Annotated[
             int | None,
-            typer.Option(help="Nodes: 2 (5 if neighbours share noise), 20 or 2000 with --one-run."),
+            typer.Option(
+                help="Nodes: 2 (5 if neighbours share noise, 12 under masks); with --one-run 20 or 2000."
+            ),
         ],
         "graph": flags.NETWORK["graph"],
         "records": Annotated[
@@ -69,6 +78,12 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
                     "Features of the test problem: what shows best; "
                     "with --one-run one for each canary of a node."
                 )
+            ),
+        ],
+        "records_per_person": Annotated[
+            int | None,
+            typer.Option(
+                help="Of each person of the test problem, who then is what the worlds differ by."
             ),
         ],
         "settings": flags.Settings,
@@ -105,8 +120,8 @@ def audit(given: flags.Given) -> None:
     and as measured. The result says how many were tried and which one found most;
     --json lists all.
 
-    Exit code 3 says that the claim is broken; 0 that the attacks could not refute it, which proves
-    nothing.
+    Exit code 3 says that the claim is broken, or that noise which neighbours share is not as
+    declared; 0 that the attacks could not refute it, which proves nothing.
     """
     from tacenda.algorithms.registry import by_name
     from tacenda.formats.files import checked_output
@@ -124,6 +139,8 @@ def audit(given: flags.Given) -> None:
         "--resume": given["resume"] or None,
         "--jobs": None if given["jobs"] == 1 else given["jobs"],
         "--engine": given["engine"],
+        "--keyed": given["keyed"] or None,
+        "--records-per-person": given["records_per_person"],
     }
     others = {"--canaries": given["canaries"], "--guesses": given["guesses"]}
     _refuse_others(only if one_run else others, one_run)
@@ -158,6 +175,8 @@ def audit(given: flags.Given) -> None:
             trials=TRIALS if given["trials"] is None else given["trials"],
             checkpoint=given["checkpoint"],
             resume=given["resume"],
+            keyed=given["keyed"],
+            records_per_person=given["records_per_person"] or 1,
             **common,
         )
     _show(found, given["out"], given["as_json"])
@@ -172,7 +191,7 @@ def _show(found: Any, out: Path | None, as_json: bool) -> None:
         print(found.summary())
         if found.why:
             print(f"Why: {found.why}")
-    if found.broken:
+    if found.verdict != "consistent":
         raise typer.Exit(exits.PRIVACY)
 
 

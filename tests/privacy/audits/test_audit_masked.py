@@ -60,6 +60,23 @@ def test_verdicts(
     assert result.as_declared == declared
 
 
+def test_masks_that_are_reused_in_every_round_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A steady pull stays hidden behind a mask that stays, and one that begins half-way does not:
+    the canary whose pull changes is chosen, and rows are compared with their mean."""
+    monkeypatch.setattr(aim, "SCOUTS", 400)
+    sound = audit(tc.algorithms.TreeGD(), privacy=TERMS, rounds=8, trials=2400, seed=1)
+    assert sound.verdict == "consistent"
+    monkeypatch.setattr(SimulatedNoise, "masks", same_masks(SimulatedNoise.masks))
+    result = audit(tc.algorithms.TreeGD(), privacy=TERMS, rounds=8, trials=2400, seed=1)
+    assert result.verdict == "broken"
+    assert result.as_declared is False
+    assert "masks reused" in result.attack and "ahead of the start" in result.canary["name"]
+    # Worked out by hand: deviations of K/2 rounds of 1.9 of 2, and the mean in the sum of 12
+    half = 2 * np.sqrt(1 - 0.3**2) / 2
+    mu = result.mu_claimed * np.sqrt(11 * (half**2 + half**2 / 12) / 4)
+    assert dict(result.attacks)[result.attack] == pytest.approx(mu, rel=0.15)
+
+
 def test_masks_that_do_not_cancel_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing leaks, and there is no model: the sum is one that honest members cannot make."""
     monkeypatch.setattr(aim, "SCOUTS", 200)
