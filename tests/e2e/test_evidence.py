@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import second_check
 from node_stage import Crowd, small_contract
 from tacenda.cli.app import app
 from tacenda_node.evidence import check, make
@@ -41,6 +42,8 @@ def test_packs_of_a_real_run(tmp_path: Path) -> None:
     packs = {}
     for name in crowd.names:
         packs[name] = make(crowd.folder(name), tmp_path / f"pack-{name}")
+        # By the second implementation, which knows nothing of the project
+        assert second_check.check_pack(packs[name])["releases"] > 0
     elsewhere = Path(shutil.copytree(packs["m0"], tmp_path / "auditor" / "pack"))
     own_copy = packs["m1"] / "contract" / "contract.toml"
     model = crowd.folder("m0") / "state"

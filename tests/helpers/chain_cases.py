@@ -31,17 +31,23 @@ from tacenda.errors import TacendaError
 from tacenda.privacy.accounting import events
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.secrets.ledger import Charge
+from tacenda.privacy.secrets.mechanisms import NoiseKind
 from tacenda.privacy.statement import Statement
 
 DELTA = 1e-5
 ROUNDS = 3
+# Events of which no run of an algorithm makes one, and what plays their chain instead
+ELSEWHERE = {
+    "pure": "private bounds: `test_private_bounds_lose_no_more_than_is_said`",
+    "discrete-gaussian": "real nodes' whole numbers: `test_node_chains.py`",
+    "batch-gaussian": "no algorithm draws it: bounds of papers' batches, `test_batches.py`",
+}
 EXACT = 1e-6  # how near a claim that is exact comes to what was lost
 SHARED = 5e-6  # the same of noise shared by neighbours: leverages are rounded up to six digits
 CONVOLVED = 1e-3  # and where losses are convolved on a grid
 TIGHT = 1 - SHARED
-ROUNDED = (
-    1 + 1e-3
-)  # of the solver's gap: its noise is read off models far out, in their last digits
+# Of the solver's gap: its noise is read off the last digits of models far out
+ROUNDED = 1 + 1e-3
 PRIVACY: dict[str, dict[str, Any]] = {
     "even": {},
     "spread 1:4:2": {"spread": [1, 4, 2]},
@@ -183,6 +189,21 @@ def _given(algorithm: Algorithm) -> str | None:
     if algorithm.traits.noise_in_objective or getattr(algorithm, "noise", "") == "l2-laplace":
         return "z = 3" if getattr(algorithm, "noise", "") == "gaussian" else "0.3 a round"
     return None
+
+
+def noise_name(kind: NoiseKind) -> str:
+    """The name of a noise on a tape."""
+    inside = {
+        NoiseKind.OBJECTIVE: "objective, l2-laplace",
+        NoiseKind.OBJECTIVE_GAUSSIAN: "objective, gaussian",
+    }
+    return inside.get(kind, kind.value)
+
+
+def is_laplace(algorithm: Any) -> bool:
+    """Whether its noise is l2-Laplace, whose losses are convolved."""
+    inside = algorithm.traits.noise_in_objective
+    return getattr(algorithm, "noise", "") == "l2-laplace" or inside
 
 
 # ---- one chain

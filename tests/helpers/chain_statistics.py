@@ -17,7 +17,7 @@ from tacenda.inference import GradientMoments
 from tacenda.questions.counts import ClassCounts, CountSums, QuantileSums, ValueSums
 from tacenda.questions.hazards import HazardMoments
 from tacenda.questions.statistics import STATISTICS, Count, Statistic
-from tacenda.questions.tables import ColumnCells, TableSums
+from tacenda.questions.tables import ColumnCells, Tables, TableSums
 from tacenda.selection import CandidateScores
 
 X = np.array([0.6, 0.0])
@@ -47,6 +47,10 @@ EXAMPLES: dict[str, Callable[[], tuple[Statistic, Family]]] = {
     "table-sums": lambda: (
         TableSums(1, CELLS),
         _numbers(Pair("both ends", np.array([0.0, 0.6, 0.6]), 0.0, np.zeros(3), 0.0)),
+    ),
+    "tables": lambda: (
+        Tables(((1, CELLS, 0.7), (1, CELLS[:1], 0.3))),
+        _numbers(Pair("both ends", np.array([0.0, 0.4, 0.4, 0.0, 0.4]), 0.0, np.zeros(5), 0.0)),
     ),
     "candidate-scores": lambda: (
         CandidateScores(((1.0, 0.0), (2.0, 0.0)), "accuracy"),

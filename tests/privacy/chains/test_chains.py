@@ -16,7 +16,7 @@ from scipy import stats
 import chain_statistics
 import chain_table
 import tacenda as tc
-from chain_cases import Case, cases, play, variants
+from chain_cases import ELSEWHERE, Case, cases, is_laplace, noise_name, play, variants
 from chain_loss import gaussian_delta, true_epsilon
 from chain_scenes import BOTH, PERSON, RECORD, ROWS, TRAVELLER, Scene
 from chain_tape import QUESTIONS
@@ -36,7 +36,7 @@ from tacenda.runtime import budget
 A = tc.algorithms
 ALL = cases() + chain_statistics.cases()
 # Their accountants convolve: seconds each
-SLOW = [c for c in ALL if c.algorithm.traits.sample != "all" or chain_table.is_laplace(c.algorithm)]
+SLOW = [c for c in ALL if c.algorithm.traits.sample != "all" or is_laplace(c.algorithm)]
 
 
 @pytest.mark.parametrize("title", sorted({c.title for c in ALL if c not in SLOW}))
@@ -245,8 +245,8 @@ def test_the_table_of_chains_is_complete() -> None:
     asked = {question for row in table for question in row.questions.split(" + ")}
     assert set(QUESTIONS) <= asked
     drawn = {row.noise for row in table}
-    assert {chain_table.noise_name(kind) for kind in NoiseKind} <= drawn
-    elsewhere = set(chain_table.ELSEWHERE)
+    assert {noise_name(kind) for kind in NoiseKind} <= drawn
+    elsewhere = set(ELSEWHERE)
     assert {row.event for row in table} | elsewhere == set(events.KINDS)
     assert not {row.event for row in table} & elsewhere
 
