@@ -63,7 +63,8 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
         "nodes": Annotated[
             int | None,
             typer.Option(
-                help="Nodes: 2 (5 if neighbours share noise, 12 under masks); with --one-run 20 or 2000."
+                help="Nodes: 2 (5 if neighbours share noise, 12 under masks); with --one-run 20 "
+                "or 2000."
             ),
         ],
         "graph": flags.NETWORK["graph"],
