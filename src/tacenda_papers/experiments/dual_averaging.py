@@ -306,7 +306,7 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
             title=f"{label} against epsilon after 3 epochs, {mode}",
             metric=metric,
             x="epsilon",
-            x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (true)"),
+            x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (accounted)"),
             y_label=label.lower(),
             tab=f"{mode}, {label.split()[0].lower()}",
             percent=metric == TEST,

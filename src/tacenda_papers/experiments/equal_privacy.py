@@ -176,7 +176,7 @@ def _charts(rows: Rows) -> list[Any]:
             title=f"Test accuracy, {_place(d, n, g)}",
             metric=TEST,
             x="epsilon",
-            x_label="epsilon (true)",
+            x_label="epsilon (accounted)",
             y_label="test accuracy",
             tab=_place(d, n, g),
             x_log=True,

@@ -114,7 +114,7 @@ def _tradeoff_charts(rows: Rows) -> list[Any]:
                 title=f"Empirical risk against epsilon, {mode}",
                 metric="objective",
                 x="epsilon",
-                x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (true)"),
+                x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (accounted)"),
                 y_label="empirical risk of the average model",
                 tab=mode,
                 x_log=True,

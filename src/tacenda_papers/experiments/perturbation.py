@@ -283,7 +283,9 @@ def _tradeoff(size: Size) -> list[Cell]:
 def _tradeoff_charts(rows: Rows) -> list[Any]:
     made = []
     for mode in (PUBLISHED, SOUND):
-        word = "alpha of a round (claimed)" if mode == PUBLISHED else "epsilon of the run (true)"
+        word = (
+            "alpha of a round (claimed)" if mode == PUBLISHED else "epsilon of the run (accounted)"
+        )
         for metric, label in (
             (OWN_LOSS, "loss on own records"),
             (OWN_WRONG, "misclassification on own records"),

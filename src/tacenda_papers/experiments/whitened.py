@@ -138,7 +138,7 @@ def _charts(rows: Rows) -> list[Any]:
             title="Objective, plain and whitened",
             metric="objective",
             x="epsilon",
-            x_label="epsilon (true)",
+            x_label="epsilon (accounted)",
             y_label="objective",
             x_log=True,
         )
