@@ -216,6 +216,13 @@ def hazards(
     ] = "",
     rounds: Annotated[int, typer.Option(min=4, help="Releases under the budget.")] = 6,
     noisy: Annotated[str, typer.Option(help="Hidden effects: 'refuse' or 'keep'.")] = "refuse",
+    by_site: Annotated[
+        str | None,
+        typer.Option(
+            help="An effect, such as arm=new: estimate it at each site (the schema's node_column) "
+            "alone, and pool what may differ."
+        ),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
     public: NotPrivate = False,
@@ -239,6 +246,23 @@ def hazards(
     from tacenda.data.schema import Schema as TableSchema
     from tacenda.tables.hazards import hazard_ratios
 
+    if by_site is not None:
+        _by_site(
+            TableSchema.read(schema),
+            data,
+            budget(epsilon, delta, public, public_size),
+            out,
+            as_json,
+            columns=columns or None,
+            effect=by_site,
+            rounds=rounds,
+            noisy=noisy,
+            level=level,
+            seed=seed,
+            ledger=ledger,
+            dataset=dataset,
+        )
+        return
     found = hazard_ratios(
         TableSchema.read(schema),
         data,
@@ -260,6 +284,24 @@ def hazards(
         return
     head = ["effect", "hazard ratio", f"{found.level:.0%} interval", "p"]
     show.table(head, found.lines(), title="Effects on the hazard", right=(1, 2, 3))
+    print_promise(found)
+    for path in written:
+        print(f"written  {path}")
+
+
+def _by_site(
+    schema: Any, data: str, privacy: Any, out: list[Path] | None, as_json: bool, **how: Any
+) -> None:
+    from tacenda.tables.sites import site_effects
+
+    found = site_effects(schema, data, privacy, **how)
+    written = [str(found.save(path)) for path in out or ()]
+    if as_json:
+        show.as_json({**found.to_plain(), "written": written})
+        return
+    head = ["site", f"hazard ratio of {found.name}", f"{found.level:.0%} interval"]
+    show.table(head, found.lines(), title="One effect at each site", right=(1, 2))
+    print(found.words)
     print_promise(found)
     for path in written:
         print(f"written  {path}")

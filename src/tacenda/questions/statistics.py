@@ -23,6 +23,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -206,6 +207,7 @@ class Statistic(ABC):
         return hashlib.sha256(text.encode()).digest()
 
 
+HOMES = ("counts", "hazards", "tables")  # modules that register more
 STATISTICS: dict[str, type[Statistic]] = {}
 Kind = TypeVar("Kind", bound=Statistic)
 
@@ -260,6 +262,9 @@ def statistic_from_plain(values: Any) -> Statistic:
     """
     if not isinstance(values, dict) or "name" not in values:
         raise InputError(f"statistic must be a table with a 'name', not {values!r}.")
+    if values["name"] not in STATISTICS:
+        for home in HOMES:
+            import_module(f"tacenda.questions.{home}")
     kind = STATISTICS[checks.one_of("statistic", values["name"], list(STATISTICS))]
     known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     given = {key: _tuples(value) for key, value in values.items() if key != "name"}

@@ -184,7 +184,7 @@ def _chart(chart: Chart, new: Any) -> Any:
 
 def _on_axes(chart: Chart, axes: Any) -> None:
     for series in chart.series:
-        _draw(axes, series, visible if chart.y_log else np.asarray)
+        _draw(axes, series, visible if chart.y_log else np.asarray, bool(chart.x_names))
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     if chart.x_log:
@@ -202,7 +202,7 @@ def _on_axes(chart: Chart, axes: Any) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw(axes: Any, series: Series, shown: Any) -> None:
+def _draw(axes: Any, series: Series, shown: Any, apart: bool = False) -> None:
     k = series.colour
     colour, dash, marker = COLOURS[k % len(COLOURS)], DASHES[dash_of(k)], MARKERS[k % len(MARKERS)]
     name = series.name if series.legend else None
@@ -228,7 +228,7 @@ def _draw(axes: Any, series: Series, shown: Any) -> None:
             series.y,
             spans,
             fmt=marker,
-            linestyle=dash,
+            linestyle="none" if apart else dash,  # between names there is nothing to join
             color=colour,
             markersize=4,
             capsize=2,

@@ -74,7 +74,8 @@ def _trace(series: Series, chart: Chart) -> Spec:
         }
     elif series.style == "points" or len(series.x) == 1:
         trace |= {
-            "mode": "lines+markers",
+            # Between names there is nothing to join
+            "mode": "markers" if chart.x_names else "lines+markers",
             "marker": {"size": 9, "symbol": SYMBOLS[series.colour % len(SYMBOLS)]},
         }
         if series.low is not None and series.high is not None:

@@ -2,6 +2,7 @@
 
 describe       a table of counts, shares, means, deviations and quantiles, by group ("Table 1")
 hazard_ratios  effects on survival, by Cox's model in groups
+site_effects   one of them at each site alone, and what the sites say together (`pooled`)
 survival       survival curves by group, their medians, means and the log-rank test
 forecast       how readable each column will be, from public numbers, before anything is spent
 
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from tacenda.tables.hazards import hazard_ratios
     from tacenda.tables.life_table import LogRank
     from tacenda.tables.pages import (
+        forest_page,
         hazard_page,
         survival_page,
         survival_picture,
         table_page,
         table_pictures,
     )
+    from tacenda.tables.sites import Pooled, SiteEffects, pooled, site_effects
     from tacenda.tables.survival_curves import SurvivalCurves
     from tacenda.tables.surviving import survival
 
@@ -43,13 +46,18 @@ _HOMES = {
     "HazardRatios": "effects",
     "LogRank": "life_table",
     "NoisyTableWarning": "forecasting",
+    "Pooled": "sites",
+    "SiteEffects": "sites",
     "SurvivalCurves": "survival_curves",
     "TableCell": "cells",
     "TableRow": "cells",
     "describe": "describing",
     "forecast": "forecasting",
+    "forest_page": "pages",
     "hazard_page": "pages",
     "hazard_ratios": "hazards",
+    "pooled": "sites",
+    "site_effects": "sites",
     "survival": "surviving",
     "survival_page": "pages",
     "survival_picture": "pages",
@@ -67,13 +75,18 @@ __all__ = [
     "HazardRatios",
     "LogRank",
     "NoisyTableWarning",
+    "Pooled",
+    "SiteEffects",
     "SurvivalCurves",
     "TableCell",
     "TableRow",
     "describe",
     "forecast",
+    "forest_page",
     "hazard_page",
     "hazard_ratios",
+    "pooled",
+    "site_effects",
     "survival",
     "survival_page",
     "survival_picture",

@@ -262,13 +262,28 @@ def _named(part: CategoricalColumn | NumericColumn, scale: float) -> list[tuple[
     return [(name, 2 * scale / (high - low))]
 
 
+def _excess(asked: AskedEffects, noise: float, records: float, rounds: int) -> float:
+    spread = noise * asked.statistic.units[1] / math.sqrt(rounds - 1)
+    curvature = USUAL_CURVATURE * records / len(asked.columns)
+    return 2 * FAR * spread * math.sqrt(len(asked.names)) / curvature
+
+
+def hidden_by(asked: AskedEffects, records: int, privacy: Privacy, rounds: int = ROUNDS) -> float:
+    """How many times too large the noise of one site alone is for its effects to show; above 1 it
+    probably hides all of them."""
+    facts = Facts.declared(
+        records, asked.statistic.width, 1, adjacency=privacy.adjacency, loss="squared"
+    )
+    newton = HazardNewton(asked.statistic, noise_of(1))
+    noise = planned_noise(newton, facts, complete(1), privacy, rounds)
+    return _excess(asked, noise, records, rounds)
+
+
 def _readable(
     asked: AskedEffects, noise: float, records: float, rounds: int, privacy: Privacy, noisy: str
 ) -> None:
     """Say what the noise will probably hide, and refuse it, before anything is spent."""
-    spread = noise * asked.statistic.units[1] / math.sqrt(rounds - 1)
-    curvature = USUAL_CURVATURE * records / len(asked.columns)
-    excess = 2 * FAR * spread * math.sqrt(len(asked.names)) / curvature
+    excess = _excess(asked, noise, records, rounds)
     if excess <= 1:
         return
     said = f"noise at epsilon {epsilon_of(privacy):g} would probably hide all effects"

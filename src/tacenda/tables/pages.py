@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacenda._types import Flags
 from tacenda.formats.files import write_text
 from tacenda.report.charts import Chart, Column, Series, TextTable
 from tacenda.tables.text import headings, lines, share_text, shown_groups
@@ -14,6 +15,7 @@ from tacenda.tables.text import headings, lines, share_text, shown_groups
 if TYPE_CHECKING:
     from tacenda.tables.description import Description
     from tacenda.tables.effects import HazardRatios
+    from tacenda.tables.sites import SiteEffects
     from tacenda.tables.survival_curves import SurvivalCurves
 
 INTERVALS = (
@@ -353,3 +355,57 @@ def hazard_page(found: HazardRatios, out: str | Path) -> Path:
     ]
     table = TextTable("Effects on the hazard", columns, rows)
     return written_page(found, "Hazard ratios", [table], charts, notes, out)
+
+
+def forest_page(found: SiteEffects, out: str | Path) -> Path:
+    """Write an effect of several sites, and their summary, as one HTML page (extra `report`).
+
+    Parameters
+    ----------
+    found : SiteEffects
+        What `tacenda.tables.site_effects` gave.
+    out : str or Path
+        The file to write.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import tacenda as tc
+    >>> found = tc.tables.SiteEffects("arm=new", ("a", "b"), (-0.5, -0.7), (0.1, 0.1), None)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tc.tables.forest_page(found, os.path.join(folder, "page.html")).name
+    'page.html'
+    """
+    table = TextTable(
+        f"Hazard ratio of {found.name}",
+        [Column("Site"), Column("Hazard ratio", True)],
+        [[name, f"{value}\n{ends}"] for name, value, ends in found.lines()],
+    )
+    rows = [row for row in found.rows() if all(0 < x < 1e100 for x in row[1:])]
+    x = np.arange(float(len(rows)))
+    ratio, low, high = (np.array([row[k] for row in rows]) for k in (1, 2, 3))
+    own: Flags = np.array([row[0] in found.sites for row in rows])
+    series = [
+        Series(name, x[at], ratio[at], i, low[at], high[at], style="points")
+        for i, (name, at) in enumerate((("sites", own), ("together", ~own)))
+        if at.any()
+    ]
+    series.append(Series("none", x[[0, -1]], np.ones(2), 2, style="level", legend=False))
+    chart = Chart(
+        "forest",
+        f"Hazard ratio of {found.name} by site",
+        "site",
+        "hazard ratio",
+        series,
+        f"Hazard ratios of {len(found.sites)} sites, of all and of a new one, with intervals.",
+        "On the thin line there is no effect.",
+        y_log=True,
+        x_ticks=tuple(float(v) for v in x),
+        x_names=tuple(row[0] for row in rows),
+    )
+    notes = [
+        found.words,
+        "Each site's interval holds its own noise and sampling. That of all sites holds the mean "
+        "of what may differ between sites; the last row tells where the effect of a new site lies.",
+    ]
+    return written_page(found, f"{found.name} by site", [table], [chart], notes, out)
