@@ -133,8 +133,11 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """ "broken" if a lower bound exceeds its claim; "not as declared" if shared noise differs
-        from what was declared, whatever follows for privacy; else "consistent"."""
+        """ "broken", "not as declared" or "consistent".
+
+        Broken if a lower bound exceeds its claim; not as declared if shared noise differs from what
+        was declared, whatever follows for privacy.
+        """
         if self.broken:
             return "broken"
         return "not as declared" if self.as_declared is False else "consistent"

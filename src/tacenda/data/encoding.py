@@ -162,7 +162,8 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
     an undeclared level without a column of its own, a label that is none, no person's id, a line
     with a wrong number of fields) is left out. With `blank` a row of zeros takes its place, with
     the first class or a label of 0: it moves no gradient, and the number of records stays that of
-    the table.
+    the table. So do records beyond those that are kept of a person: each record has its own place,
+    whatever the others hold.
 
     Parameters
     ----------
@@ -193,14 +194,11 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
             "and compare its values with the schema's columns, levels and label."
         )
     found = encode(schema, whole.part(records=np.flatnonzero(good)), strict=True, **how)
-    empty = int(np.count_nonzero(~good)) if blank else 0
-    if not empty:
+    size = len(whole)
+    if not blank or found.n_records == size:
         return found
-    at = np.flatnonzero(good)
-    if len(at) != found.n_records:  # a person's other records were left out: the rest goes last
-        at, size = np.arange(found.n_records), found.n_records + empty
-    else:
-        size = len(good)
+    most, key = how.get("records_per_person"), how.get("person_key")
+    at = kept_positions(schema, whole, most, key)
     X: Any = np.zeros((size, found.n_features), found.X.dtype)
     if isinstance(found.X, np.ndarray):
         X[at] = found.X

@@ -13,6 +13,7 @@ from tacenda._types import Array, Floats
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.estimators.hazard import times_and_events
+from tacenda.estimators.refusing import columns_named
 from tacenda.estimators.scaling import declared_bounds
 from tacenda.evaluation.measures import concordance
 from tacenda.privacy.settings import Privacy
@@ -191,7 +192,8 @@ class PrivateCoxRegression(BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _rows(X: Any) -> tuple[Floats, list[str]]:
         names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-        rows = np.asarray(X, float)
+        with columns_named(X):
+            rows = np.asarray(X, float)
         if rows.ndim != 2:
             raise InputError(f"X must have two dimensions, records and features, not {rows.ndim}.")
         return rows, names or [f"x{j}" for j in range(rows.shape[1])]

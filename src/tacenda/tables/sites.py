@@ -28,14 +28,17 @@ from scipy.stats import chi2, norm, t
 from tacenda import checks
 from tacenda._types import Floats
 from tacenda.data.coded import words_of
+from tacenda.data.persons import persons_of
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError, PrivacyError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import readable_json, strict
+from tacenda.privacy.noise.persons import most_nodes
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
+from tacenda.questions.validate.persons import refuse_spread
 from tacenda.tables.hazards import ROUNDS, AskedEffects, hazard_ratios, hidden_by
 from tacenda.tables.text import bracketed
 
@@ -368,8 +371,11 @@ def site_effects(
     at = words_of(table.columns[schema.node_column]).astype(str)
     sites = tuple(sorted(set(at.tolist())))
     counts = {site: int((at == site).sum()) for site in sites}
+    if schema.person is not None:  # each site's budget is its own: a person must be at one only
+        ids = persons_of(schema, table)
+        refuse_spread(most_nodes(ids[at == site] for site in sites), 1)
     if privacy is not None and noisy == "refuse":
-        noises = {site: hidden_by(asked, count, privacy) for site, count in counts.items()}
+        noises = {site: hidden_by(asked, count, privacy, rounds) for site, count in counts.items()}
         hidden = [f"{s!r} ({counts[s]} records)" for s in sites if noises[s] > 1]
         if hidden:
             raise PrivacyError(

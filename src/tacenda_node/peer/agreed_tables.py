@@ -19,6 +19,7 @@ from tacenda._types import Array, Floats
 from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.tabled import NOISE, TOTAL, Tabled
+from tacenda.data.cells import is_missing
 from tacenda.data.encoding import as_read, kept_positions
 from tacenda.data.persons import person_words
 from tacenda.data.schema import Schema
@@ -94,16 +95,19 @@ class AgreedTables:
         return asked.together([part.rows(schema, table) for part in parts])
 
     def beside(
-        self, schema: Schema, table: Table, count: int, most: int | None, key: bytes | None
+        self, schema: Schema, table: Table, blank: bool, most: int | None, key: bytes | None
     ) -> Floats:
         """The rows of the records that are trained on, in the order in which `encode_usable` gives
-        them; blank ones where it has such. count: of its rows; most, key: as for it."""
+        them. With `blank` each record has its own place: all are counted, or those that are kept of
+        each person. blank, most, key: as for it."""
         rows = self.rows(schema, table)
-        if most is None and count == len(rows):
+        if blank and most is None:
             return rows
-        found = np.full((count, rows.shape[1]), np.nan)
         at = kept_positions(schema, table, most, key)
-        found[: len(at)] = rows[at]
+        if not blank:
+            return rows[at]
+        found = np.full(rows.shape, np.nan)
+        found[at] = rows[at]
         return found
 
     def found(
@@ -139,13 +143,22 @@ def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
 
 def table_records(
     contract: Contract, schema: Schema, table: Table
-) -> tuple[Floats, Array, Array | None, Array]:
-    """(rows, labels, persons, fingerprints) of all records, of a contract without a training."""
-    rows = AgreedTables.of(contract, schema).rows(schema, table)
-    persons = None if schema.person is None else person_words(schema, table)
+) -> tuple[Floats, Array, Array | None, Array, Floats | None]:
+    """(rows, labels, persons, fingerprints, rows beside) of all records, of a contract without a
+    training. Where persons are the unit, a record without an id might be anybody's, and counts
+    nothing."""
+    asked, marks = AgreedTables.of(contract, schema), as_read(schema, table)
+    rows = asked.rows(schema, table)
+    labels = np.zeros(len(rows))
     if contract.privacy.records_per_person is None:
-        persons = None
-    return rows, np.zeros(len(rows)), persons, as_read(schema, table)
+        return rows, labels, None, marks, None
+    persons = person_words(schema, table)
+    nobody = is_missing(schema, table.columns[str(schema.person)])
+    if asked.hazards is not None:
+        rows[nobody] = 0.0
+        return rows, labels, persons, marks, None
+    rows[nobody] = np.nan
+    return np.zeros_like(rows), labels, persons, marks, rows
 
 
 def require_agreed(contract: Contract, schema: Schema) -> None:

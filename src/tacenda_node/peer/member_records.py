@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tacenda._types import Array, Flags, Floats
-from tacenda.data.encoding import encode_usable
+from tacenda.data.encoding import as_read, encode_usable
 from tacenda.data.holding_out import held_out_by_coin
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
@@ -49,27 +49,25 @@ def read_records(
     whole = read_table(data, ragged="blank") if isinstance(data, (str, Path)) else Table.of(data)
     if contract.table_parts() and not contract.has_training:
         _check_size(contract, member, len(whole))
-        own = table_records(contract, schema, whole)
-        return MemberRecords(problem_of(contract, contract.member(member).size, *own, key))
-    dataset = encode_usable(
-        schema,
-        whole,
-        blank=contract.privacy.adjacency == "replace-one",
-        records_per_person=most,
-        person_key=key,
-    )
+        X, y, ids, read, rows = table_records(contract, schema, whole)
+        size = contract.member(member).size
+        return MemberRecords(problem_of(contract, size, X, y, ids, read, key, rows))
+    public = contract.privacy.adjacency == "replace-one"
+    dataset = encode_usable(schema, whole, blank=public, records_per_person=most, person_key=key)
     _check_size(contract, member, dataset.X.shape[0])
     persons = None if most is None else dataset.persons
-    beside: Floats | None = None
+    marks = dataset.fingerprints
+    beside = None
     if contract.tables is not None:
         asked = AgreedTables.of(contract, schema)
-        beside = asked.beside(schema, whole, dataset.n_records, most, key)
+        beside = asked.beside(schema, whole, public, most, key)
+        if public and most is None:  # the tables count records, too, that cannot be trained on
+            marks = as_read(schema, whole)
     if contract.evaluation is None:
         size = contract.member(member).size
-        read = (dataset.X, dataset.y, persons, dataset.fingerprints)
-        return MemberRecords(problem_of(contract, size, *read, beside=beside))
+        X, y = dataset.X, dataset.y
+        return MemberRecords(problem_of(contract, size, X, y, persons, marks, beside=beside))
     assert ledger is not None
-    marks = dataset.fingerprints
     assert marks is not None
     kept = _held_out(contract, member, marks, ledger, persons)
     sizes = (contract.trained_size(member), contract.held_out_size(member))

@@ -227,7 +227,7 @@ def _course_findings(rows: Rows, words: str) -> list[Finding]:
     made.append(below(sound, SOUND, ALL, DP, claim))
     published = rows.where(mode=PUBLISHED, method=DP).rows[0]
     claimed, true = published["claimed_epsilon"], published["true_epsilon"]
-    mark = "" if published["exact"] else "≤ "
+    mark = "≤ " if published.get("exact") is False else ""
     made.append(
         Finding(
             PUBLISHED,

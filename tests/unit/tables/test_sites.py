@@ -104,3 +104,15 @@ def test_what_is_missing_is_named() -> None:
         tc.tables.site_effects(plain, drawn(100), None)
     with pytest.raises(InputError, match="effect must be one of"):
         tc.tables.site_effects(SCHEMA, drawn(100), None, effect="dose")
+
+
+def test_a_person_at_two_sites_is_refused() -> None:
+    """Each site has a budget of its own, which such a person would lose twice."""
+    table = drawn(400)
+    known = tc.data.Schema.build(**{**SCHEMA.model_dump(), "person": "who"})
+    table["who"] = np.array([f"p{k}" for k in range(400)])
+    tc.tables.site_effects(known, table, None)
+    at = table[SCHEMA.node_column]
+    table["who"][np.flatnonzero(at != at[0])[0]] = table["who"][0]
+    with pytest.raises(InputError, match="at least 2"):
+        tc.tables.site_effects(known, table, None)

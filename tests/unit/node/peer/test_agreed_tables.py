@@ -15,7 +15,7 @@ from tacenda.data.encoding import encode_usable
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda_node.identity.contract import Contract
-from tacenda_node.peer.agreed_tables import AgreedTables
+from tacenda_node.peer.agreed_tables import AgreedTables, table_records
 from tacenda_node.peer.evaluation_plan import closing_contract
 from tacenda_node.peer.member_records import checked_schema, read_records
 from tacenda_node.setup import drafting
@@ -37,18 +37,19 @@ def schema(top: float = 100.0, **changes: Any) -> Schema:
     )
 
 
+def drafted_card(k: int, size: int) -> dict[str, Any]:
+    return {
+        "name": f"m{k}",
+        "size": size,
+        "address": "localhost:1",
+        "fingerprint": f"{k:064x}",
+        "signing_key": base64.b64encode(k.to_bytes(32, "big")).decode(),
+        "authority": "-----BEGIN CERTIFICATE-----",
+    }
+
+
 def drafted(size: int = 900, **terms: Any) -> Any:
-    cards = [
-        {
-            "name": f"m{k}",
-            "size": size,
-            "address": "localhost:1",
-            "fingerprint": f"{k:064x}",
-            "signing_key": base64.b64encode(k.to_bytes(32, "big")).decode(),
-            "authority": "-----BEGIN CERTIFICATE-----",
-        }
-        for k in range(3)
-    ]
+    cards = [drafted_card(k, size) for k in range(3)]
     return drafting.draft(cards, {"title": "study", "privacy": PRIVACY, **terms}, schema())
 
 
@@ -142,17 +143,53 @@ def test_rows_beside_are_those_of_the_same_records(adjacency: str) -> None:
 
 def test_rows_of_kept_records_of_persons() -> None:
     table = {**_table(), "who": np.repeat([f"p{k}" for k in range(20)], 2)}
-    known = schema(person="who")
+    known, how = schema(person="who"), {"records_per_person": 1, "person_key": b"k" * 32}
     asked = AgreedTables.of({"describe": {"by": "arm"}}, known)
     whole = tc.data.Table.of(table)
-    found = encode_usable(known, whole, blank=True, records_per_person=1, person_key=b"k" * 32)
-    rows = asked.beside(known, whole, found.n_records, 1, b"k" * 32)
-    here = found.y != 0  # blank ones have the first class
-    label = np.rint(rows[:, -1] * np.sqrt(rows.shape[1]) * 2)
-    assert here.sum() > 3 and len(rows) == found.n_records
-    np.testing.assert_array_equal(label[here], 1)
-    blank = np.isnan(rows).any(axis=1)
-    assert blank.sum() == (table["age"] != table["age"]).sum()
+    found = encode_usable(known, whole, blank=True, **how)
+    rows = asked.beside(known, whole, True, 1, b"k" * 32)
+    every = asked.rows(known, whole)
+    assert len(rows) == found.n_records == len(every)
+    kept = ~np.isnan(rows).any(axis=1)
+    np.testing.assert_array_equal(rows[kept], every[kept])
+    np.testing.assert_array_equal(kept, found.fingerprints.any(axis=1))
+    assert 10 < kept.sum() <= 20 and not found.X[~kept].any()
+    few = asked.beside(known, whole, False, 1, b"k" * 32)
+    np.testing.assert_array_equal(few, rows[kept])
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_a_record_that_becomes_unusable_moves_no_other(each: int) -> None:
+    """Which records are held out goes by their places: each must keep its own."""
+    table = {**_table(), "who": np.array([f"p{k // each}" for k in range(40)], object)}
+    table["age"] = np.linspace(20, 80, 40)
+    other = {**table, "died": table["died"].astype(object)}
+    other["died"][0] = ""
+    known, how = schema(person="who"), {"records_per_person": 1, "person_key": b"k" * 32}
+    asked = AgreedTables.of({"describe": {"by": "arm"}}, known)
+    own = [encode_usable(known, one, blank=True, **how) for one in (table, other)]
+    rows = [
+        asked.beside(known, tc.data.Table.of(one), True, 1, b"k" * 32) for one in (table, other)
+    ]
+    for a, b in ((own[0].X, own[1].X), (own[0].y, own[1].y), rows):
+        assert len(a) == len(b) == 40
+        np.testing.assert_array_equal(a[each:], b[each:])
+
+
+def test_records_without_an_id_count_nothing_where_persons_are_the_unit() -> None:
+    table = {**_table(), "who": np.array([f"p{k}" for k in range(40)], object)}
+    table["who"][5:30] = ""
+    table["age"] = np.linspace(20, 80, 40)
+    known = schema(person="who")
+    persons = {**PRIVACY, "records_per_person": 1, "members_per_person": 1}
+    for terms in ({"algorithm": "tables", "describe": {"by": "arm"}}, {"algorithm": "cox"}):
+        cards = [drafted_card(k, 40) for k in range(3)]
+        made = drafting.draft(cards, {"title": "study", "privacy": persons, **terms}, known)
+        found, _, ids, _, beside = table_records(made.contract, known, tc.data.Table.of(table))
+        counted = beside if beside is not None else found
+        blank = np.isnan(counted).any(axis=1) | ~counted.any(axis=1)
+        np.testing.assert_array_equal(np.flatnonzero(blank), np.arange(5, 30))
+        assert ids is not None and len(found) == 40 and np.isfinite(found).all()
 
 
 def test_cox_reads_hazard_rows_and_nothing_else() -> None:
