@@ -16,7 +16,7 @@ help:  ## what there is
 demo: $(VENV)/.with-report  ## set up, then learn a private model over 100 nodes and write a report
 	$(BIN)/tacenda demo
 
-test: $(VENV)/.with-dev  ## set up, then lint, types, import order and the tests (sixteen minutes in a fresh clone on two cores)
+test: $(VENV)/.with-dev  ## set up, then lint, types, import order and the tests (ten minutes in a fresh clone on two cores)
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory -j 3 types imports unit
 
