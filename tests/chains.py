@@ -1,4 +1,4 @@
-"""Play every chain (docs/chains.md) and write the page's table.
+"""Play every chain (docs/results/measured/chains.md) and write the page's table.
 
 python tests/chains.py            all of them: minutes
 """
