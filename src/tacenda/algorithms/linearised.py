@@ -20,7 +20,6 @@ batch_size: Poisson samples of that mean (Huang and Gong 2020, Note 1).
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -36,12 +35,11 @@ from tacenda.algorithms.published import (
     Published,
     Sites,
     Verdict,
-    claimed_epsilon,
     concentrated_noise,
+    multistep_noise,
 )
 from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError
-from tacenda.privacy.secrets.noise_plan import ScaledPlan
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.facts import Facts
 from tacenda.rows import Sum, lazy
@@ -236,25 +234,8 @@ class IPADMM(Linearised):
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
-        """Huang and Gong (2020): z = c0 sqrt(2 T l ln(1.25/delta)) / epsilon, times the sensitivity
-        of *all* records: for batches (its Note 1) the paper changes the gradient and not the
-        noise."""
-        epsilon, steps = claimed_epsilon(privacy), len(weights) * self.inner_steps
-        root = math.sqrt(2 * steps * math.log(1.25 / privacy.delta))
-        z = privacy.noise.get("c0", 1.0) * root / epsilon
-        why = (
-            "The paper's constant c0 is open; with c0 = 1 its noise is about 30 % more "
-            "than the exact Gaussian analysis needs."
-        )
-        scale = np.full(facts.n, z)
-        if self.batch_size is not None:
-            scale *= facts.gradient_sensitivity() / facts.gradient_sensitivity(self.batch_size)
-            why = (
-                "Note 1 lets the gradient be that of a batch and keeps the noise of all records: a "
-                "record that is drawn moves it by 2Gc/b instead of 2Gc/m. Being drawn rarely makes "
-                "up for that only while the noise exceeds 2Gc/b: not for batches of a few records."
-            )
-        return Published(ScaledPlan(scale, weights), (epsilon, privacy.delta), why)
+        steps = len(weights) * self.inner_steps
+        return multistep_noise(facts, weights, privacy, steps, self.batch_size)
 
 
 class _OneStep(Linearised):

@@ -28,6 +28,7 @@ from tacenda.algorithms.whitening import (
     Whitening,
     choose,
     clip_of,
+    model_noise,
     times,
 )
 from tacenda.errors import InputError, StateError, UnsupportedError
@@ -215,28 +216,12 @@ class Whitened(Algorithm):
         return {**found, MOMENT: moment, MOMENT_FLOOR: s.numbers[3:].copy()}
 
     def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
-        """By the forecast on the released spectrum, of an algorithm that follows it: the noise of
-        its gradients, and that of the moment, which turns and stretches the map.
-
-        The model is P q, q a sum of gradients and P = scale^2 A^-1 with A the floored moment. Noise
-        E in A moves it by -A^-1 E w, and the later rounds undo what they can see; a direction below
-        the floor is turned by the noise towards those above it.
-        """
+        """By the forecast on the released spectrum, of an algorithm that follows it."""
         if s.matrix is None or s.noise_std is None or not len(s.noise_std):
             return None
         assert s.map_std is not None
-        outputs, (moved, seen) = facts.constants.n_outputs, s.map_std
-        squares, each = s.matrix**2, s.noise_std**2
-        model = np.asarray(self.iterate(s)[0], float).reshape(outputs, -1)
-        if s.matrix.ndim == 1:
-            return np.sqrt(squares * each + (moved * model) ** 2).ravel()
-        units = s.matrix / np.sqrt(squares.sum(axis=0))
-        along = model @ units
-        whole, above = ((part**2).sum(axis=1, keepdims=True) for part in (along, along * seen))
-        # E w has covariance std^2/2 (|w|^2 I + w w'): off its diagonal the noise is half as large
-        turned = (moved**2 * np.where(seen > 0, whole, above) / 2) @ (units**2).T
-        turned += ((moved * along * seen) @ units.T) ** 2 / 2
-        return np.sqrt(squares @ each + turned).ravel()
+        model = np.asarray(self.iterate(s)[0], float).reshape(facts.constants.n_outputs, -1)
+        return model_noise(s.matrix, s.noise_std, s.map_std, model)
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))

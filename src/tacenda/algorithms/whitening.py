@@ -227,6 +227,28 @@ def _forecast_std(
     return np.asarray(found.noise * np.sqrt(spread)), np.sqrt(left)
 
 
+def model_noise(matrix: Array, noise_std: Array, map_std: Array, model: Array) -> Array:
+    """Standard deviation (K d,) of the noise in each coordinate of a model (K, d): the noise of the
+    gradients, and that of the moment, which turns and stretches the map. matrix, noise_std and
+    map_std: as in `Chosen`.
+
+    The model is P q, q a sum of gradients and P = scale^2 A^-1 with A the floored moment. Noise
+    E in A moves it by -A^-1 E w, and the later rounds undo what they can see; a direction below
+    the floor is turned by the noise towards those above it.
+    """
+    moved, seen = map_std
+    squares, each = matrix**2, noise_std**2
+    if matrix.ndim == 1:
+        return np.asarray(np.sqrt(squares * each + (moved * model) ** 2).ravel())
+    units = matrix / np.sqrt(squares.sum(axis=0))
+    along = model @ units
+    whole, above = ((part**2).sum(axis=1, keepdims=True) for part in (along, along * seen))
+    # E w has covariance std^2/2 (|w|^2 I + w w'): off its diagonal the noise is half as large
+    turned = (moved**2 * np.where(seen > 0, whole, above) / 2) @ (units**2).T
+    turned += ((moved * along * seen) @ units.T) ** 2 / 2
+    return np.asarray(np.sqrt(squares @ each + turned).ravel())
+
+
 def _eigen(moment: Array) -> tuple[Array, Array]:
     from tacenda.questions.kernels.eigen import eigen  # here: it loads the compiler
 
