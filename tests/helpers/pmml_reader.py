@@ -30,6 +30,12 @@ def score(text: bytes, record: dict[str, str]) -> dict[str, float] | float:
         sums[table.get("targetCategory")] = float(table.get("intercept") or 0) + sum(
             float(p.get("coefficient") or 0) * values[p.get("name") or ""] for p in table
         )
+    told = [f for f in model.iter(f"{NS}OutputField") if f.get("feature") == "transformedValue"]
+    if told:
+        values["score"] = sums[None]
+        for field in told:
+            values[field.get("name") or ""] = _value(field[0], values)
+        return {field.get("name") or "": values[field.get("name") or ""] for field in told}
     return _normalised(root, model, sums)
 
 
@@ -97,6 +103,9 @@ def _value(one: Any, values: dict[str, Any]) -> Any:
         "max": lambda: max(parts),
         "+": lambda: sum(parts),
         "*": lambda: math.prod(parts),
+        "-": lambda: parts[0] - parts[1],
+        "/": lambda: parts[0] / parts[1],
+        "exp": lambda: math.exp(parts[0]),
         "ln": lambda: math.log(parts[0]),
         "sin": lambda: math.sin(parts[0]),
         "cos": lambda: math.cos(parts[0]),

@@ -161,8 +161,9 @@ def _linear(model: Portable, weights: Floats, constant: Floats) -> Any:
         made = linear_model.Ridge()
         weights, constant = weights * units.reach, constant * units.reach + units.centre
     else:
+        said = {"ordered": "ordered classes", "hazards": "survival in periods"}[out.kind]
         raise UnsupportedError(
-            f"scikit-learn has no model of {out.kind} outputs; use --to onnx, r or json."
+            f"scikit-learn has no model of {said}; use --to onnx, pmml, r or json."
         )
     one = out.kind == "number"
     made.coef_ = weights[0] if one else weights

@@ -1,5 +1,6 @@
 """A model as PMML 4.4: derived fields for what each column adds, and a regression that adds them
-up. The promise is an extension of the header."""
+up. Output fields name the probability of each class, and turn the score of hazards into survival
+at the end of each period. The promise is an extension of the header."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from tacenda._types import Floats
-from tacenda.errors import UnsupportedError
 from tacenda.exports.portable import Curve, Levels, Portable, Term, Wave
 
 SPACE = "http://www.dmg.org/PMML-4_4"
@@ -18,11 +18,6 @@ SPACE = "http://www.dmg.org/PMML-4_4"
 
 def document(model: Portable) -> bytes:
     """The file's contents."""
-    out = model.output
-    if out.kind == "hazards":
-        raise UnsupportedError(
-            "PMML has no model with one probability for each period; use --to onnx, r or json."
-        )
     root = ET.Element("PMML", version="4.4", xmlns=SPACE)
     header = ET.SubElement(root, "Header", description=model.name)
     for name, value in (("promise", model.promise), ("source", model.source)):
@@ -52,6 +47,8 @@ def _dictionary(root: ET.Element, model: Portable) -> None:
                 if text not in term.levels:
                     ET.SubElement(one, "Value", value=text, property="missing")
     out = model.output
+    if out.kind == "hazards":
+        return  # its output fields say all
     kind = {"number": "continuous", "classes": "categorical", "ordered": "ordinal"}[out.kind]
     target = ET.SubElement(
         fields,
@@ -190,23 +187,30 @@ def _number(parent: ET.Element, value: float) -> None:
 # ---- the regression
 def _regression(root: ET.Element, model: Portable, names: list[list[str]]) -> None:
     out = model.output
-    ways = {"ordered": "logit", "number": "exp" if out.units.log_scores else "none"}
+    number = "exp" if out.units.log_scores else "none"
+    ways = {"ordered": "logit", "number": number, "hazards": "none"}
     several = len(model.constant) > 1
-    way = ways.get(out.kind, ("softmax" if several else "logit") if out.probabilities else "none")
-    if out.kind == "classes" and not several and not out.probabilities:
-        way = "none"
+    # Of two classes "none" would make the second one's score 1 - the first's. So scores go through
+    # the logit, which changes no prediction, and no output field calls them probabilities
+    own = "logit" if not several else "softmax" if out.probabilities else "none"
+    way = ways.get(out.kind, own)
     made = ET.SubElement(
         root,
         "RegressionModel",
         modelName=model.name,
-        functionName="regression" if out.kind == "number" else "classification",
+        functionName="regression" if out.kind in ("number", "hazards") else "classification",
         normalizationMethod=way,
     )
     schema = ET.SubElement(made, "MiningSchema")
     for term in model.terms:
         odd = "asIs" if isinstance(term, Levels) else "returnInvalid"
         ET.SubElement(schema, "MiningField", name=term.column, invalidValueTreatment=odd)
-    ET.SubElement(schema, "MiningField", name=out.name, usageType="target")
+    if out.kind == "hazards":
+        _survival(made, model)
+    else:
+        ET.SubElement(schema, "MiningField", name=out.name, usageType="target")
+    if out.probabilities:
+        _probabilities(made, model)
     _targets(made, model)
     for constant, weight, k, label in _tables(model):
         facts: dict[str, Any] = {"intercept": repr(float(constant))}
@@ -220,6 +224,37 @@ def _regression(root: ET.Element, model: Portable, names: list[list[str]]) -> No
                 )
 
 
+def _probabilities(made: ET.Element, model: Portable) -> None:
+    fields = ET.SubElement(made, "Output")
+    for label in model.output.classes:
+        _output(fields, f"probability {label}", "probability").set("value", label)
+
+
+def _output(fields: ET.Element, name: str, feature: str) -> ET.Element:
+    facts = {"name": name, "optype": "continuous", "dataType": "double", "feature": feature}
+    return ET.SubElement(fields, "OutputField", facts)
+
+
+def _survival(made: ET.Element, model: Portable) -> None:
+    """The share without the event after each period: a product of 1 / (1 + e^(score - cut))."""
+    fields = ET.SubElement(made, "Output")
+    _output(fields, "score", "predictedValue")
+    before: str | None = None
+    for cut, period in zip(model.output.cuts, model.output.periods, strict=True):
+        name = f"survival {period:.15g}"
+        share = _apply(_output(fields, name, "transformedValue"), "/")
+        if before is None:
+            _number(share, 1.0)
+        else:
+            _field(share, before)
+        odds = _apply(share, "+")
+        _number(odds, 1.0)
+        distance = _apply(_apply(odds, "exp"), "-")
+        _field(distance, "score")
+        _number(distance, float(cut))
+        before = name
+
+
 def _targets(made: ET.Element, model: Portable) -> None:
     units = model.output.units
     if model.output.kind == "number" and units.low is not None and units.high is not None:
@@ -231,6 +266,8 @@ def _targets(made: ET.Element, model: Portable) -> None:
 def _tables(model: Portable) -> list[tuple[float, float, int, str | None]]:
     """(constant, weight of the terms, score, class) of each regression table."""
     out, units, constant = model.output, model.output.units, model.constant
+    if out.kind == "hazards":
+        return [(constant[0], 1.0, 0, None)]
     if out.kind == "number":
         if units.log_scores:  # centre is 0: a count
             return [(constant[0] + np.log(units.reach), 1.0, 0, None)]
@@ -247,6 +284,4 @@ def _tables(model: Portable) -> list[tuple[float, float, int, str | None]]:
             (c, 1.0, k, label)
             for k, (c, label) in enumerate(zip(constant, out.classes, strict=True))
         ]
-    if out.probabilities:
-        return [(constant[0], 1.0, 0, out.classes[1]), (0.0, 0.0, 0, out.classes[0])]
-    return [(constant[0], 1.0, 0, out.classes[1]), (-constant[0], -1.0, 0, out.classes[0])]
+    return [(constant[0], 1.0, 0, out.classes[1]), (0.0, 0.0, 0, out.classes[0])]
