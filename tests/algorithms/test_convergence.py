@@ -3,18 +3,18 @@ whatever the graph, with nodes of different sizes."""
 
 from __future__ import annotations
 
-import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tacenda as tc
-from support import LEAST_SQUARES, TUNED, shards, uneven
+from support import LEAST_SQUARES, TUNED, shards, simulate, uneven
 from tacenda.algorithms.registry import ALGORITHMS
-from tacenda.errors import ConvergenceWarning
 
 A = tc.algorithms
+run = partial(simulate, output="last")
 GRAPHS = {
     "ring": lambda: tc.graph.ring(7),
     "star": lambda: tc.graph.star(7),
@@ -23,13 +23,6 @@ GRAPHS = {
     "path": lambda: tc.graph.path(7),
 }
 EXACT = [name for name in TUNED if name not in ("dda", "dpdda", "gossipgd")]
-
-
-def run(data: Any, graph: Any, algorithm: Any, rounds: int, **more: Any) -> Any:
-    with warnings.catch_warnings():
-        # A sufficient condition: bipartite graphs never meet it
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return tc.simulate(data, graph, algorithm, rounds, output="last", record_every=0, **more)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ the first contract of the runtime."""
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any
 
 import networkx as nx
@@ -15,16 +14,19 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import tacenda as tc
-from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement, shards, uneven
-from tacenda.errors import ConvergenceWarning
+from support import (
+    TUNED,
+    WHITENED,
+    graph_for,
+    privacy_for,
+    problem,
+    same_statement,
+    shards,
+    simulate,
+    uneven,
+)
 
 A = tc.algorithms
-
-
-def run(*args: Any, **more: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return tc.simulate(*args, record_every=0, **more)
 
 
 def assert_same(a: Any, b: Any) -> None:
@@ -66,6 +68,7 @@ def cases(draw: Any) -> tuple[int, nx.Graph, list[list[int]]]:
 NAMES = [name for name in TUNED if name != "dpadmm"]  # any graph; the star has its own test below
 
 
+@pytest.mark.filterwarnings("ignore::tacenda.runtime.simulate.GraphWarning")
 @given(case=cases(), seed=st.integers(0, 2**63), name=st.sampled_from(NAMES), private=st.booleans())
 @settings(max_examples=40)
 def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, private: bool) -> None:
@@ -74,7 +77,7 @@ def test_any_placement_gives_the_same_run(case: Any, seed: int, name: str, priva
         shards(uneven(n, seed % 1000), 3, seed % 1000), strength=0.1, classes=("no", "yes")
     )
     chosen = privacy_for(name) if private else None
-    one, many = (run(data, graph, TUNED[name], 4, chosen, seed, blocks=b) for b in (1, parts))
+    one, many = (simulate(data, graph, TUNED[name], 4, chosen, seed, blocks=b) for b in (1, parts))
     assert_same(one, many)
 
 
@@ -103,7 +106,7 @@ def test_whitened_records_on_blocks(name: str, private: bool, kind: str) -> None
     data = tc.Problem(parts, loss=loss, strength=0.1, classes=known)
     chosen = privacy_for(name) if private else None
     runs = [
-        run(data, tc.graph.ring(6), WHITENED[name], 4, chosen, 11, blocks=b)
+        simulate(data, tc.graph.ring(6), WHITENED[name], 4, chosen, 11, blocks=b)
         for b in (1, 6, [[5, 0, 2], [1], [4, 3]])
     ]
     for other in runs[1:]:
@@ -116,7 +119,7 @@ def test_every_algorithm_on_blocks(name: str, private: bool) -> None:
     data, graph = problem(6), graph_for(name)
     chosen = privacy_for(name) if private else None
     runs = [
-        run(data, graph, TUNED[name], 5, chosen, 11, blocks=b)
+        simulate(data, graph, TUNED[name], 5, chosen, 11, blocks=b)
         for b in (1, 3, 6, [[5, 0, 2], [1], [4, 3]])
     ]
     for other in runs[1:]:
@@ -137,7 +140,7 @@ def test_every_algorithm_on_blocks(name: str, private: bool) -> None:
 def test_samples_and_schedules_on_blocks(algorithm: Any) -> None:
     data, chosen = problem(6), tc.Privacy.from_noise(noise_multiplier=2.0)
     a, b = (
-        run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
+        simulate(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
         for k in (1, [[0, 3], [1, 5], [2, 4]])
     )
     assert_same(a, b)
@@ -155,7 +158,7 @@ def test_primal_perturbation_forms_on_blocks(settings_: dict[str, Any]) -> None:
     )
     data, algorithm = problem(6), A.PVP(penalty=0.2, **settings_)
     a, b = (
-        run(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
+        simulate(data, tc.graph.ring(6), algorithm, 5, chosen, 7, blocks=k)
         for k in (1, [[0, 3], [1, 5], [2, 4]])
     )
     assert_same(a, b)
@@ -208,7 +211,7 @@ def test_float32_sparse_and_three_classes_on_blocks() -> None:
     named = ("no", "yes")
     for data in (tc.Problem(parts, classes=named), tc.Problem(sparse, classes=named), classes):
         runs = [
-            run(data, tc.graph.ring(6), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3, blocks=b)
+            simulate(data, tc.graph.ring(6), TUNED["ipadmm"], 5, privacy_for("ipadmm"), 3, blocks=b)
             for b in (1, 4)
         ]
         assert_same(*runs)
@@ -218,7 +221,7 @@ def test_float32_sparse_and_three_classes_on_blocks() -> None:
 def test_calibrated_budgets_per_node_are_the_same_on_blocks() -> None:
     data, budget = problem(6), tc.Privacy(epsilon=[0.5, 1, 2, 3, 4, 5], delta=1e-5)
     a, b = (
-        run(data, tc.graph.ring(6), TUNED["cdpadmm"], 6, budget, 2, blocks=k)
+        simulate(data, tc.graph.ring(6), TUNED["cdpadmm"], 6, budget, 2, blocks=k)
         for k in (1, [[4, 1], [0, 2, 3, 5]])
     )
     assert_same(a, b)
@@ -231,7 +234,7 @@ def test_relabelled_nodes_keep_their_places() -> None:
     parts, names = shards(uneven(5), 3), ["oslo", "rome", "bern", "kyiv", "bonn"]
     named = tc.graph.ring(5).relabelled(names)
     labels = ("no", "yes")
-    a = run(
+    a = simulate(
         tc.Problem(parts, classes=labels),
         tc.graph.ring(5),
         TUNED["ipadmm"],
@@ -239,7 +242,7 @@ def test_relabelled_nodes_keep_their_places() -> None:
         privacy_for("ipadmm"),
         3,
     )
-    b = run(
+    b = simulate(
         tc.Problem(dict(zip(names, parts, strict=True)), classes=labels),
         named,
         TUNED["ipadmm"],
@@ -253,7 +256,7 @@ def test_relabelled_nodes_keep_their_places() -> None:
 def test_closing_mixing_on_blocks() -> None:
     data = problem(6)
     a, b = (
-        run(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7)
+        simulate(data, tc.graph.ring(6), TUNED["dda"], 5, None, 3, blocks=k, finish_mixing=7)
         for k in (1, [[0, 2, 4], [1, 3, 5]])
     )
     assert_same(a, b)

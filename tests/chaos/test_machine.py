@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from node_stage import Crowd, small_contract
 pytestmark = pytest.mark.slow
 root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 clocks = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    made = Crowd(tmp_path / "crowd", small_contract(3, rounds=60), seed=3)
-    yield made
-    made.stop()
 
 
 @pytest.mark.parametrize("words", ["listening", "peer connected", "round one done"])

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,10 @@ import pytest
 from chaos_members import command, nothing_charged, same_bits
 from chaos_proxy import ChaosProxy
 from connect_proxy import ConnectProxy
-from node_stage import Crowd, small_contract
+from node_stage import Crowd
 from tacenda_node.setup.rehearse import free_ports
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    made = Crowd(tmp_path / "crowd", small_contract(3, rounds=60), seed=3)
-    yield made
-    made.stop()
 
 
 class Deaf(ChaosProxy):

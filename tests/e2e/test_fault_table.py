@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support import functions_of
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "faults.md"
 LINES = [
@@ -17,12 +19,6 @@ LINES = [
     if line.startswith("| ") and not line.startswith(("| fault", "| ---"))
 ]
 SPOKEN = ["tacenda_node", *(f"tacenda/{p}" for p in ("cli", "privacy/lasting", "data", "runtime"))]
-
-
-@cache
-def functions_of(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
 @cache

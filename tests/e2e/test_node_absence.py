@@ -20,14 +20,6 @@ ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
 PATIENCE = 900
 
 
-def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
-    path = crowd.folder(name) / "state" / "log.jsonl"
-    end = time.monotonic() + seconds
-    while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
-        time.sleep(0.02)
-
-
 @pytest.mark.slow
 def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path) -> None:
     contract = small_contract(
@@ -38,7 +30,7 @@ def test_stop_saves_everything_and_goes_on_when_the_peer_is_back(tmp_path: Path)
 
     try:
         crowd.start()
-        _until(crowd, "m2", "round one done")
+        crowd.until("m2", "round one done")
         crowd.kill("m2")
         codes = crowd.wait(60, ["m0", "m1"])
         assert set(codes.values()) == {2}, crowd.output("m0")
@@ -70,12 +62,12 @@ def test_the_rest_goes_on_and_the_lost_member_rejoins(tmp_path: Path, name: str)
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
-        _until(crowd, "m3", "round one done")
+        crowd.until("m3", "round one done")
         crowd.kill("m3")
         for other in ("m0", "m1", "m2"):
-            _until(crowd, other, "membership changed")
+            crowd.until(other, "membership changed")
         crowd.start("m3")
-        _until(crowd, "m3", "membership changed")
+        crowd.until("m3", "membership changed")
         crowd.finish(PATIENCE)
     finally:
         crowd.stop()
@@ -98,15 +90,15 @@ def test_a_member_that_hangs_is_left_out_and_taken_in_again(tmp_path: Path) -> N
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
-        _until(crowd, "m3", "round one done")
+        crowd.until("m3", "round one done")
         os.kill(crowd.processes["m3"].pid, signal.SIGSTOP)
         try:
             for other in ("m0", "m1", "m2"):
-                _until(crowd, other, '"absent": "m3"')
-                _until(crowd, other, "membership changed")
+                crowd.until(other, '"absent": "m3"')
+                crowd.until(other, "membership changed")
         finally:
             os.kill(crowd.processes["m3"].pid, signal.SIGCONT)
-        _until(crowd, "m3", "membership changed")
+        crowd.until("m3", "membership changed")
         crowd.finish(PATIENCE)
     finally:
         crowd.stop()
@@ -129,13 +121,13 @@ def test_a_lost_disk_rejoins_with_everything_counted_as_spent(tmp_path: Path) ->
     crowd = Crowd(tmp_path, contract)
     try:
         crowd.start()
-        _until(crowd, "m3", "round one done")
+        crowd.until("m3", "round one done")
         time.sleep(0.5)
         crowd.kill("m3")
         shutil.rmtree(crowd.folder("m3") / "state")
         # One who has not gone on yet would refuse an empty state of the present view
         for other in ("m0", "m1", "m2"):
-            _until(crowd, other, "membership changed")
+            crowd.until(other, "membership changed")
         crowd.start("m3")
         crowd.finish(PATIENCE)
     finally:
@@ -163,10 +155,10 @@ def test_kills_in_the_middle_of_an_agreement_change_no_vote(tmp_path: Path) -> N
     rest = ["m0", "m1", "m2", "m3"]
     try:
         crowd.start()
-        _until(crowd, "m4", "round one done")
+        crowd.until("m4", "round one done")
         crowd.kill("m4")
         for name in rest:
-            _until(crowd, name, "agreement under way")
+            crowd.until(name, "agreement under way")
             crowd.kill(name)
             crowd.start(name)
         crowd.start("m4")
@@ -189,7 +181,7 @@ def test_two_of_four_do_not_go_on(tmp_path: Path) -> None:
     crowd.keep_own_signatures()  # so that no round begins before all processes are there
     try:
         crowd.start()
-        _until(crowd, "m0", "round one done")
+        crowd.until("m0", "round one done")
         crowd.kill("m2")
         crowd.kill("m3")
         codes = crowd.wait(60, ["m0", "m1"])

@@ -9,19 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cli_tools import run_main
 from node_stage import Crowd, simulated, small_contract
-from tacenda_node.commands import main
 from tacenda_node.identity import certificates, contract_files
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.membership.amendments import amendment_path
 
 ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
-
-
-def _command(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    assert not ended.value.code
 
 
 def _hand_round(crowd: Crowd, made: Path, signers: list[str]) -> None:
@@ -30,7 +24,7 @@ def _hand_round(crowd: Crowd, made: Path, signers: list[str]) -> None:
         mine = amendment_path(crowd.contracts[name], 1)
         if mine != made:
             shutil.copy(made, mine)
-        _command("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
+        run_main("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
 
 
 @pytest.mark.slow
@@ -48,7 +42,7 @@ def test_a_key_and_certificate_are_replaced_in_the_middle_of_a_run(tmp_path: Pat
         certificates.sign(crowd.stage.folder / "authority", request, home, days=2)
         address = crowd.stage.contract.member("m2").address
         card = contract_files.write_card(Identity.read(home), address, 80, tmp_path / "m2.card")
-        _command("contract", "amend", "-c", crowd.contracts["m2"], "--replace", card)
+        run_main("contract", "amend", "-c", crowd.contracts["m2"], "--replace", card)
         _hand_round(crowd, amendment_path(crowd.contracts["m2"], 1), crowd.names)
         for name in crowd.names:
             crowd.until(name, "amendment in force")
@@ -87,7 +81,7 @@ def test_a_member_leaves_for_good_where_the_contract_says_stop(tmp_path: Path, n
     try:
         crowd.start()
         crowd.until("m3", "round one done")
-        _command("contract", "amend", "-c", crowd.contracts["m0"], "--remove", "m3")
+        run_main("contract", "amend", "-c", crowd.contracts["m0"], "--remove", "m3")
         made = amendment_path(crowd.contracts["m0"], 1)
         shutil.copy(made, amendment_path(crowd.contracts["m3"], 1))
         _hand_round(crowd, made, stay)

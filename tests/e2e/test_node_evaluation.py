@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 from chaos_members import command
+from cli_tools import run_main
 from liars_stage import with_false_counts
 from node_stage import Crowd, small_contract
 from tacenda.cli import exits
 from tacenda.errors import StateError
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.questions.statistics import Records
-from tacenda_node.commands import main
 from tacenda_node.evidence.signed_statement import verify_statement
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.amendments import amendment_path
@@ -361,21 +361,15 @@ def _leave(crowd: Crowd, who: str) -> list[str]:
     """An amendment without `who`, signed by each of the others in a copy of its own."""
     stay = [name for name in crowd.names if name != who]
     made = amendment_path(crowd.contracts[stay[0]], 1)
-    _command("contract", "amend", "-c", crowd.contracts[stay[0]], "--remove", who)
+    run_main("contract", "amend", "-c", crowd.contracts[stay[0]], "--remove", who)
     for name in stay:
         mine = amendment_path(crowd.contracts[name], 1)
         if mine != made:
             shutil.copy(made, mine)
     for name in stay:
         mine = amendment_path(crowd.contracts[name], 1)
-        _command("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
+        run_main("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
     return stay
-
-
-def _command(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    assert not ended.value.code
 
 
 def require_nothing_reserved(crowd: Crowd, names: list[str], releases: dict[str, int]) -> None:

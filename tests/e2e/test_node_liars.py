@@ -19,14 +19,6 @@ from tacenda_node.state.database import FILE
 GOSSIP = {"name": "gossipgd", "noise": "independent", "mixings": 2, "step_size": 0.5}
 
 
-def _until(crowd: Crowd, name: str, words: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    path = crowd.folder(name) / "state" / "log.jsonl"
-    while not path.exists() or words not in path.read_text("utf-8"):
-        assert time.monotonic() < end, crowd.output(name)
-        time.sleep(0.02)
-
-
 def _rows(folder: Path, table: str) -> int:
     db = sqlite3.connect(folder / FILE)
     (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
@@ -54,7 +46,7 @@ def test_a_restored_copy_of_a_state_sends_nothing(tmp_path: Path) -> None:
     state = crowd.folder("m1") / "state"
     try:
         crowd.start()
-        _until(crowd, "m1", "round one done")
+        crowd.until("m1", "round one done")
         crowd.kill("m1")
         shutil.copytree(state, tmp_path / "backup")
         crowd.start("m1")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from cli_tools import run_main
 from losses_stage import (
     changed_views,
     check_the_rest,
@@ -21,7 +22,6 @@ from losses_stage import (
     live_with_the_map_alone,
 )
 from node_stage import Crowd, live
-from tacenda_node.commands import main
 from tacenda_node.membership.amendments import amendment_path
 
 
@@ -175,12 +175,6 @@ def test_who_never_finishes_does_not_hold_up_the_others_for_ever(tmp_path: Path)
     check_the_rest(crowd, rest, 4)
 
 
-def command(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    assert not ended.value.code
-
-
 @pytest.mark.parametrize("losses", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_amendment_leaves_out_a_member_that_never_came(tmp_path: Path, losses: int) -> None:
     """Under `stop`, with nothing reserved: before all are there nobody releases anything."""
@@ -191,13 +185,13 @@ def test_an_amendment_leaves_out_a_member_that_never_came(tmp_path: Path, losses
         crowd.start(*rest)
         for name in rest:
             crowd.until(name, "peer connected")
-        command("contract", "amend", "-c", crowd.contracts["m0"], "--remove", "m2")
+        run_main("contract", "amend", "-c", crowd.contracts["m0"], "--remove", "m2")
         made = amendment_path(crowd.contracts["m0"], 1)
         for name in rest:
             mine = amendment_path(crowd.contracts[name], 1)
             if mine != made:
                 shutil.copy(made, mine)
-            command("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
+            run_main("contract", "sign", "--contract", mine, "-i", crowd.folder(name) / "identity")
         codes = crowd.wait(240, rest)
     finally:
         crowd.stop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,13 +131,6 @@ def test_peers_have_the_simulators_bits(tmp_path: Path, veiled: dict[str, Any], 
     np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
 
 
-def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
-    path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + seconds
-    while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
-        time.sleep(0.02)
-
-
 def test_own_keys_give_one_model_and_an_honest_statement(
     tmp_path: Path, veiled: dict[str, Any]
 ) -> None:
@@ -148,7 +140,7 @@ def test_own_keys_give_one_model_and_an_honest_statement(
     crowd = Crowd(tmp_path / "crowd", contract)
     try:
         crowd.start()
-        _until(crowd, "m2", "round one done")
+        crowd.until("m2", "round one done")
         crowd.kill("m2")
         crowd.start("m2")
         found = crowd.finish()
@@ -204,7 +196,7 @@ def test_a_member_that_leaves_costs_nobody_more_than_agreed(
     rest = [name for name in crowd.names if name != "m3"]
     try:
         crowd.start()
-        _until(crowd, "m3", "round one done")
+        crowd.until("m3", "round one done")
         crowd.kill("m3")
         codes = crowd.wait(400, rest)
     finally:

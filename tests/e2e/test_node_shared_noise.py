@@ -66,7 +66,7 @@ def _kills(tmp_path: Path, members: int, rounds: int, kills: int) -> None:
     rng, done = random.Random(3), 0
     try:
         wild.start()
-        _until(wild, wild.names[0], "round one done")
+        wild.until(wild.names[0], "round one done")
         while done < kills and any(p.is_alive() for p in wild.processes.values()):
             name = rng.choice(wild.names)
             wild.kill(name)
@@ -116,13 +116,13 @@ def test_a_member_that_leaves_ends_its_edges_noise_and_may_return(tmp_path: Path
     )
     try:
         crowd.start()
-        _until(crowd, "m4", "round one done")
+        crowd.until("m4", "round one done")
         crowd.kill("m4")
         for other in crowd.names[:4]:
-            _until(crowd, other, "membership changed")
+            crowd.until(other, "membership changed")
         time.sleep(0.5)
         crowd.start("m4")
-        _until(crowd, "m4", "membership changed")
+        crowd.until("m4", "membership changed")
         models = crowd.finish(240)
     finally:
         crowd.stop()
@@ -143,10 +143,10 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
     )
     try:
         crowd.start()
-        _until(crowd, "m3", "round one done")
+        crowd.until("m3", "round one done")
         crowd.kill("m3")
         shutil.rmtree(crowd.folder("m3") / "state")
-        _until(crowd, "m0", "membership changed")
+        crowd.until("m0", "membership changed")
         crowd.start("m3")
         codes = crowd.wait(200, ["m3"])
         assert codes == {"m3": 2}, crowd.output("m3")
@@ -154,13 +154,6 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
         assert set(crowd.wait(200, ["m0", "m1", "m2"]).values()) == {0}, crowd.output("m0")
     finally:
         crowd.stop()
-
-
-def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
-    path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + seconds
-    while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
-        time.sleep(0.02)
 
 
 def _same_keys(calm: Crowd, wild: Crowd, name: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,13 +74,6 @@ def together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
     sys.modules.pop("together", None)
 
 
-def _until(crowd: Crowd, name: str, words: str, seconds: float = 90.0) -> None:
-    path, end = crowd.folder(name) / "state" / "log.jsonl", time.monotonic() + seconds
-    while not (path.exists() and words in path.read_text()):
-        assert time.monotonic() < end, f"{name} never said {words!r}: {crowd.output(name)}"
-        time.sleep(0.02)
-
-
 def test_the_rows_of_a_tree_are_known_before(together: dict[str, Any]) -> None:
     plan = make_plan(small_contract(5, rounds=2, algorithm=together))
     row = Form(2 * plan.spec.facts.dim, np.dtype(float))
@@ -131,7 +123,7 @@ def test_whitened_descent_through_a_kill(tmp_path: Path, noise: str) -> None:
     crowd = Crowd(tmp_path / "crowd", contract, seed=5)
     try:
         crowd.start()
-        _until(crowd, "m1", "round one done")
+        crowd.until("m1", "round one done")
         crowd.kill("m1")
         crowd.start("m1")
         found = crowd.finish()
@@ -152,7 +144,7 @@ def test_kills_change_no_bit(tmp_path: Path, together: dict[str, Any]) -> None:
     try:
         crowd.start()
         for name in ("m2", "m1", "m4"):
-            _until(crowd, name, "round one done")
+            crowd.until(name, "round one done")
             crowd.kill(name)
             crowd.start(name)
         found = crowd.finish()
@@ -178,12 +170,12 @@ def test_a_new_tree_without_the_root_and_with_it_again(
     crowd = Crowd(tmp_path / "crowd", contract)
     try:
         crowd.start()
-        _until(crowd, lost, "round one done")
+        crowd.until(lost, "round one done")
         crowd.kill(lost)
         for other in sorted(set(crowd.names) - {lost}):
-            _until(crowd, other, "membership changed")
+            crowd.until(other, "membership changed")
         crowd.start(lost)
-        _until(crowd, lost, "membership changed")
+        crowd.until(lost, "membership changed")
         found = crowd.finish(900)
     finally:
         crowd.stop()

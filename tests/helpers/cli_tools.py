@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 SCHEMA = """
@@ -63,3 +64,12 @@ def write_people(
     table.write_text("\n".join(people() if lines is None else lines) + "\n", "utf-8")
     description.write_text(schema, "utf-8")
     return table, description
+
+
+def run_main(*arguments: object) -> None:
+    """A command of a member in this process, as the shell calls it; it must succeed."""
+    from tacenda_node.commands import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert not ended.value.code

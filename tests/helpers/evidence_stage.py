@@ -14,6 +14,7 @@ from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.noise.keyed import KINDS
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
+from tacenda_node.evidence.checking import Checked
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate.settings import write_settings
@@ -31,6 +32,11 @@ MASKED: dict[str, Any] = {
     "finish_mixing": "exact",
     "evaluation": {"held_out": 0.2},
 }
+
+
+def wrong(found: Checked) -> dict[str, str]:
+    """What a check found to be different, by name."""
+    return {line.what: line.found for line in found.lines if not line.ok}
 
 
 def finished(folder: Path, n: int = 3, **changes: Any) -> dict[str, Path]:

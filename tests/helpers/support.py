@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacenda as tc
 from tacenda.algorithms.base import Algorithm
+from tacenda.errors import ConvergenceWarning
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
 from tacenda.privacy.secrets.ledger import Ledger
@@ -136,6 +141,13 @@ def run_spec(
     return RunSpec(method, topology, facts, privacy, row_type)
 
 
+def simulate(*arguments: Any, **settings: Any) -> Any:
+    """`tc.simulate` without curves; conditions that suffice for convergence need not hold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return tc.simulate(*arguments, **{"record_every": 0, **settings})
+
+
 def make_block(
     data: Any,
     *,
@@ -178,3 +190,10 @@ def same_statement(a: Any, b: Any) -> bool:
         and all(np.array_equal(v, cb.parameters[k]) for k, v in ca.parameters.items())
         for (ca, na), (cb, nb) in zip(left, right, strict=True)
     )
+
+
+@cache
+def functions_of(path: Path) -> frozenset[str]:
+    """Names of the functions at the top of a file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))

@@ -3,12 +3,12 @@ there."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from support import functions_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8").partition("## Item by item")[2]
@@ -18,12 +18,6 @@ LINES = [
     if line.startswith("| ") and not line.startswith(("| item", "| ---"))
 ]
 BY_PAPER = {part.partition("**")[0]: part.count("\n| ") - 2 for part in PAGE.split("\n**")[1:]}
-
-
-@cache
-def named_in(path: Path) -> frozenset[str]:
-    tree = ast.parse(path.read_text("utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
 def test_no_item_is_lost_or_told_twice() -> None:
@@ -49,4 +43,4 @@ def test_a_row_names_its_file_and_its_test(line: list[str]) -> None:
     assert state
     assert (ROOT / file.strip("`")).is_file(), file
     path, _, name = test.strip("`").partition("::")
-    assert name.startswith("test_") and name in named_in(ROOT / "tests" / path), test
+    assert name.startswith("test_") and name in functions_of(ROOT / "tests" / path), test

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import pytest
 
 import support
 import tacenda as tc
-from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement
-from tacenda.errors import ConvergenceWarning, InputError, StateError
+from support import TUNED, WHITENED, graph_for, privacy_for, problem, same_statement, simulate
+from tacenda.errors import InputError, StateError
 from tacenda.runtime import checkpoint as checkpoints
 from tacenda.runtime import loop as module
 from tacenda.runtime.checkpoint import seed_of
@@ -28,10 +27,8 @@ ROUNDS, BREAK = 8, 3
 
 def run(name: str, data: Any = None, algorithm: Any = None, **more: Any) -> Any:
     data = problem(6) if data is None else data
-    chosen = {"privacy": privacy_for(name), "seed": 5, **more}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return tc.simulate(data, graph_for(name), algorithm or TUNED[name], ROUNDS, **chosen)
+    chosen = {"privacy": privacy_for(name), "seed": 5, "record_every": 1, **more}
+    return simulate(data, graph_for(name), algorithm or TUNED[name], ROUNDS, **chosen)
 
 
 class Killed(Exception):

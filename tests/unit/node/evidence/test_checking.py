@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evidence_stage import MASKED, finished
+from evidence_stage import MASKED, finished, wrong
 from tacenda.errors import InputError
 from tacenda.formats.files import write_json
 from tacenda.formats.text import canonical_json
 from tacenda.privacy.lasting import chain
 from tacenda.privacy.lasting.database import FIELDS
 from tacenda_node.evidence import check, make
-from tacenda_node.evidence.checking import Checked
 from tacenda_node.evidence.pack import MANIFEST, compose, seal
 from tacenda_node.evidence.page import page
 from tacenda_node.identity import contract_files
@@ -41,20 +40,11 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Packs:
     return Packs(homes, mine, make(homes["m1"], folder / "pack-m1"), folder / "keys")
 
 
-@pytest.fixture
-def pack(packs: Packs, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(packs.mine, tmp_path / "pack"))
-
-
 def sealed_again(pack: Path, packs: Packs, name: str = "m0") -> None:
     """What the member itself can always do: list the files anew and sign."""
     body = json.loads((pack / MANIFEST).read_text())["body"]
     about = {k: v for k, v in body.items() if k not in ("files", "made_at", "tacenda")}
     seal(pack, about, Identity.read(packs.keys / name))
-
-
-def wrong(found: Checked) -> dict[str, str]:
-    return {line.what: line.found for line in found.lines if not line.ok}
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evidence_stage import MASKED, finished
+from evidence_stage import MASKED, finished, wrong
 from tacenda.errors import InputError, StateError
 from tacenda.formats.files import write_json, write_text
 from tacenda.formats.text import canonical_json
@@ -45,15 +45,6 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Packs:
     folder = tmp_path_factory.mktemp("forged")
     homes = finished(folder, **MASKED)
     return Packs(homes, make(homes["m0"], folder / "pack"), Identity.read(folder / "keys" / "m0"))
-
-
-@pytest.fixture
-def pack(packs: Packs, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(packs.mine, tmp_path / "pack"))
-
-
-def wrong(found: Checked) -> dict[str, str]:
-    return {line.what: line.found for line in found.lines if not line.ok}
 
 
 def sealed(pack: Path, packs: Packs) -> Checked:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,6 @@ from tacenda.errors import NetworkError
 from tacenda_node.membership.agreement import MOST_IDLE, MOST_PROPOSALS, Phase
 from tacenda_node.membership.decisions import Decision
 from tacenda_node.protocol import frames
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Five:
-    return Five(tmp_path_factory.mktemp("five"))
-
-
-@pytest.fixture
-def five(made: Five) -> Iterator[Five]:
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("seed", range(5))

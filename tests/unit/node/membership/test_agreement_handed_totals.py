@@ -3,7 +3,6 @@ members are left out than the contract pays for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ WHITENED = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Five:
     return Five(tmp_path_factory.mktemp("whitened"), absence={"losses": 2}, **WHITENED)
-
-
-@pytest.fixture
-def five(made: Five) -> Iterator[Five]:
-    yield made
-    made.close()
 
 
 def total(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ NAMES = [f"m{k}" for k in range(5)]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Five:
     terms = {"absence": {"losses": 40}, "graph": "complete"}
     return Five(tmp_path_factory.mktemp("decisions"), **terms, **WHITENED)
-
-
-@pytest.fixture
-def five(made: Five) -> Iterator[Five]:
-    yield made
-    made.close()
 
 
 def map_of(view: int) -> frames.Claim:

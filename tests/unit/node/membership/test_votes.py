@@ -22,17 +22,6 @@ from tacenda_node.membership.votes import ConflictingVotes
 from tacenda_node.protocol import frames
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Five:
-    return Five(tmp_path_factory.mktemp("five"))
-
-
-@pytest.fixture
-def five(made: Five) -> Iterator[Five]:
-    yield made
-    made.close()
-
-
 def _caught(five: Five, folder: Path, post: list[Any]) -> ConflictingVotes:
     """m0 hears from m4 that m2 is absent, and from m1 what m4 has told others."""
     agreement = five.agreement("m0", folder, post)
