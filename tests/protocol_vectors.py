@@ -20,6 +20,7 @@ from tacenda.graph.topology import Topology  # noqa: E402
 from tacenda.privacy.accounting import events  # noqa: E402
 from tacenda.privacy.accounting.judge import judge  # noqa: E402
 from tacenda.privacy.lasting.chain import seal  # noqa: E402
+from tacenda.privacy.noise.key_chain import KeyChain  # noqa: E402
 from tacenda.privacy.noise.keyed import KeyedNoise  # noqa: E402
 from tacenda_node.identity.contract import Contract  # noqa: E402
 from tacenda_node.identity.contract_files import signed_text  # noqa: E402
@@ -116,8 +117,8 @@ def of_masks(agreed: Contract) -> dict[str, Any]:
     edge_run, view, turn, call = f"{run}/{','.join(names)}", 0, 3, 1
     members = []
     for k, name in enumerate(names):
-        noise = KeyedNoise(bytes(32), "own", floating_point=False, masked=True)
-        noise.share(lambda number: keys[number][3], edge_run)
+        noise = KeyedNoise(KeyChain.begin(bytes(32)), "own", floating_point=False, masked=True)
+        noise.share(lambda number: KeyChain.begin(keys[number][3]), edge_run)
         mask = noise.asked(QUESTION).masks(edge_streams(topology, np.array([k])), turn, call, 3)[0]
         whole, own = np.array([5 * k, -7, 2**40]), np.array([k, -k, 11])
         row = whole.view(np.uint64) + own.view(np.uint64) + mask

@@ -4,7 +4,6 @@ same bits, and spends the same."""
 from __future__ import annotations
 
 import random
-import sqlite3
 import time
 from pathlib import Path
 
@@ -12,38 +11,29 @@ import numpy as np
 import pytest
 
 from chaos_proxy import ChaosProxy, between
+from kept_keys import same_keys
 from node_stage import Crowd, small_contract
-from tacenda.runtime.lasting_run import data_digest
-from tacenda_node.peer.member_records import read_records
-from tacenda_node.state import database as states
-from tacenda_node.state.database import FILE, NodeState
 
 FAULTS = ("kill", "drop", "delay", "corrupt", "freeze", "double", "swap", "drop")
 
 
-def test_every_kind_of_fault_changes_no_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _chaos(tmp_path, monkeypatch, faults=len(FAULTS), rounds=120)
+def test_every_kind_of_fault_changes_no_bit(tmp_path: Path) -> None:
+    _chaos(tmp_path, faults=len(FAULTS), rounds=120)
 
 
 @pytest.mark.slow
-def test_three_hundred_faults_change_no_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _chaos(tmp_path, monkeypatch, faults=300, rounds=4000)
+def test_three_hundred_faults_change_no_bit(tmp_path: Path) -> None:
+    _chaos(tmp_path, faults=300, rounds=4000)
 
 
-def _chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int, rounds: int) -> None:
+def _chaos(tmp_path: Path, faults: int, rounds: int) -> None:
     contract = small_contract(
         3, rounds=rounds, algorithm={"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
     )
-    calm = Crowd(tmp_path / "calm", contract)
+    calm, wild = Crowd(tmp_path / "calm", contract), Crowd(tmp_path / "wild", contract)
+    same_keys(calm, wild)
     calm.start()
     expected = calm.finish(300)
-    wild = Crowd(tmp_path / "wild", contract)
-    for name in wild.names:
-        _same_key(calm, wild, name, monkeypatch)
     proxies = between(wild)
     try:
         wild.start()
@@ -84,18 +74,3 @@ def _until_first_round(crowd: Crowd) -> None:
     while not all(path.exists() and "round one done" in path.read_text() for path in paths):
         assert time.monotonic() < end, [crowd.output(name) for name in crowd.names]
         time.sleep(0.01)
-
-
-def _same_key(calm: Crowd, wild: Crowd, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin a state with the noise key of another one: only so can two runs with real noise be
-    compared bit by bit."""
-    with sqlite3.connect(calm.folder(name) / "state" / FILE) as db:
-        key = bytes(db.execute("SELECT value FROM about WHERE name='key'").fetchone()[0])
-    db.close()
-    contract = wild.stage.contract
-    records = read_records(contract, name, wild.stage.schema, wild.stage.data[name], None)
-    with monkeypatch.context() as patch:
-        patch.setattr(states.os, "urandom", lambda n: key)
-        fresh = NodeState(wild.folder(name) / "state")
-        fresh.bind(contract.run_id(), name, data_digest(records.trained))
-        fresh.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kept_keys import same_keys
 from node_stage import Crowd, simulated, small_contract
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
-from tacenda_node.state.database import FILE, NodeState
+from tacenda_node.state.database import NodeState
 
 GOSSIP = {"name": "gossipgd", "correlation": 4.0, "mixings": 2, "step_size": 0.5}
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}
@@ -59,10 +59,9 @@ def _kills(tmp_path: Path, members: int, rounds: int, kills: int) -> None:
     one of them with kill -9 at random moments."""
     contract = _contract(members, rounds)
     calm, wild = Crowd(tmp_path / "calm", contract), Crowd(tmp_path / "wild", contract)
+    same_keys(calm, wild)
     calm.start()
     expected = calm.finish(240)
-    for name in wild.names:
-        _same_keys(calm, wild, name)
     rng, done = random.Random(3), 0
     try:
         wild.start()
@@ -98,10 +97,10 @@ def test_kills_while_keys_are_agreed_leave_both_ends_with_one_key(tmp_path: Path
     finally:
         crowd.stop()
     _check_ledgers(crowd, 60)
-    keys = {name: _edge_keys(crowd, name) for name in crowd.names}
+    checks = {name: _checks(crowd, name) for name in crowd.names}
     for a, b in crowd.stage.contract.edges:
-        assert keys[a][b] == keys[b][a]
-    assert len({key for mine in keys.values() for key in mine.values()}) == len(
+        assert checks[a][b] == checks[b][a]
+    assert len({check for mine in checks.values() for check in mine.values()}) == len(
         crowd.stage.contract.edges
     )
 
@@ -156,32 +155,12 @@ def test_a_lost_state_cannot_take_part_again(tmp_path: Path) -> None:
         crowd.stop()
 
 
-def _same_keys(calm: Crowd, wild: Crowd, name: str) -> None:
-    """Begin a state with all keys of another one: only so can two runs with real noise be compared
-    bit by bit."""
-    rows = _about(calm, name)
-    assert sum(key.startswith("edge m") for key in rows) == len(
-        calm.stage.contract.neighbours(name)
-    )
-    fresh = NodeState(wild.folder(name) / "state")
-    fresh.put({k: v for k, v in rows.items() if k != "marked"})
-    with fresh._file.writing():
-        fresh._journal.begin()
-    fresh.close()
-
-
-def _about(crowd: Crowd, name: str) -> dict[str, bytes]:
-    with sqlite3.connect(crowd.folder(name) / "state" / FILE) as db:
-        rows = db.execute("SELECT name, value FROM about").fetchall()
-    db.close()
-    return {str(key): bytes(value) for key, value in rows}
-
-
-def _edge_keys(crowd: Crowd, name: str) -> dict[str, bytes]:
+def _checks(crowd: Crowd, name: str) -> dict[str, bytes]:
+    """The check values of a member's edges, which tell whether two keys are one."""
     contract, state = crowd.stage.contract, NodeState(crowd.folder(name) / "state")
     keys = EdgeKeys(contract, name, state)
     try:
-        return {peer: keys.of(peer) for peer in contract.neighbours(name)}
+        return {peer: keys.check(peer) for peer in contract.neighbours(name)}
     finally:
         state.close()
 

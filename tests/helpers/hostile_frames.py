@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kept_keys import marked
 from node_stage import anywhere, handshake_of, signed_by, signed_contract, small_contract
 from tacenda_node.identity.contract_files import signed_text
 from tacenda_node.identity.edge_keys import CALLER, LISTENER, EdgeKeys
@@ -30,7 +31,6 @@ from tacenda_node.protocol.signed_rows import (
     digest,
     state_text,
 )
-from tacenda_node.state.database import NodeState
 from tacenda_node.wire.link import Link
 from tacenda_node.wire.mailbox import MOST_WAITING, Mailbox
 
@@ -77,7 +77,7 @@ class Doors:
             folder / "keys",
         )
         self.contract = contract
-        self.states = {name: NodeState(folder / name) for name in ("m0", "m1")}
+        self.states = {name: marked(folder / name) for name in ("m0", "m1")}
         own = frames.rows_frame(0, 1, 0, np.ones((1, DIM)))
         self.states["m1"].commit([], [((0, 1, 0), "m0", frames.encode(own))], None)
         self.handshakes = {

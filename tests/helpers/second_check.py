@@ -109,6 +109,14 @@ def edge_key(first: bytes, second: bytes, run: str, ends: list[tuple[str, bytes]
     return derive.derive(first + second)
 
 
+def key_at(key: bytes, view: int, turn: int, call: int) -> bytes:
+    """The key of a place in the chain that an edge's key begins."""
+    steps = [b"view"] * view + [b"rounds"] + [b"round"] * turn + [b"calls"] + [b"call"] * call
+    for what in (*steps, b"key"):
+        key = hmac.new(key, b"tacenda chain v1 " + what, hashlib.sha256).digest()
+    return key
+
+
 def masks(
     member: str, edges: list[dict[str, Any]], name: str, turn: int, call: int, count: int
 ) -> list[int]:
@@ -119,7 +127,8 @@ def masks(
         if member not in edge["between"]:
             continue
         sign = 1 if edge["between"][0] == member else -1
-        drawn = words(bytes.fromhex(edge["key"]), name, turn, call, count)
+        view = int(name.partition("masks?")[0].rpartition("#")[2])
+        drawn = words(key_at(bytes.fromhex(edge["key"]), view, turn, call), name, turn, call, count)
         found = [(a + sign * b) % WORDS for a, b in zip(found, drawn, strict=True)]
     return found
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.errors import UnsupportedError
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 
 RUN = "audit"
@@ -35,15 +36,15 @@ class KeyedRows:
         self._question = question
         return self
 
-    def _key(self, what: str, number: int) -> bytes:
-        return hashlib.sha256(f"{self._seed} {what} {number}".encode()).digest()
+    def _keys(self, what: str, number: int) -> KeyChain:
+        return KeyChain.begin(hashlib.sha256(f"{self._seed} {what} {number}".encode()).digest())
 
     def _node(self, row: int) -> KeyedNoise:
         found = self._rows.get(row)
         if found is None:
-            key = self._key("node", row)
-            found = KeyedNoise(key, RUN, floating_point=False, masked=self._masked)
-            found.share(lambda edge: self._key("edge", edge), RUN)
+            keys = self._keys("node", row)
+            found = KeyedNoise(keys, RUN, floating_point=False, masked=self._masked)
+            found.share(lambda edge: self._keys("edge", edge), RUN)
             self._rows[row] = found
         return found.asked(self._question)
 

@@ -303,7 +303,7 @@ def node_delete(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove noise keys, edge keys, checkpoint, outbox and caches of a run. The ledger, the model
+    """Remove keys, checkpoint, outbox and caches of a run. The ledger, the model
     and what was agreed stay.
 
     Example: tacenda node delete north

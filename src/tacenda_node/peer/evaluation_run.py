@@ -7,7 +7,7 @@ a state folder and a reservation of its own:
                    digest is in it: members with different models do not meet, and read in which
                    field they differ
     records        those that were held out; the training never saw them
-    state          `evaluation` inside the training's state folder, with a noise key of its own
+    state          `evaluation` inside the training's state folder, with keys of its own
     reservation    in the account NAME/held-out, before round 1 of the training
 
 Who was absent when the training ended is not in it. It waits for a member that stays away, as long
@@ -139,9 +139,10 @@ class EvaluationRun:
         self._state.keep_mark(self._spending.mark)
 
     def give_back(self) -> None:
-        """Free what was reserved and will not be needed."""
+        """Free what was reserved and will not be needed, and destroy the keys."""
         if self._spending is not None:
             self._spending.give_back()
+            self._state.destroy_keys()
 
     def texts(self, model: str, absent: frozenset[str]) -> list[Contract]:
         """The closing run's contract, as derived from each text of the contract so far; the one in
@@ -170,7 +171,7 @@ class EvaluationRun:
             )
             if before:
                 self._spending.settle(before, final=False)
-            self.give_back()
+            self._spending.give_back()
             self._spending.__exit__(None, None, None)
             self._spending = booked.__enter__()
         spending = self._spending
@@ -195,14 +196,7 @@ class EvaluationRun:
             try:
                 edges = session.handshake.edges
                 peer = Peer(
-                    plan,
-                    name,
-                    self._records,
-                    self._key,
-                    self._state,
-                    session.exchange,
-                    edges,
-                    start=model,
+                    plan, name, self._records, self._state, session.exchange, edges, start=model
                 )
                 peer.restore(session.agreement.absent_in)
                 if peer.round < plan.contract.rounds:
@@ -212,6 +206,7 @@ class EvaluationRun:
                     session.run(peer, spending.anew, self._member.policy)
                 except ImpossibleSum:
                     raise EvaluationEnded(IMPOSSIBLE) from None
+                self._state.destroy_keys()
                 found = peer.result(session.display.seconds)
                 total, noise = found.released["total"], float(found.released["noise"][0])
                 if not is_possible(plan, session.exchange.absent, total, noise):
@@ -221,6 +216,7 @@ class EvaluationRun:
                     missing = session.take_leave(self._contract.absence.limit_seconds)
                     self._state.note(LEAVE_TAKEN, not missing)
             except EvaluationEnded as ended:
+                self._state.destroy_keys()
                 spending.settle(self._state.charges(), final=True)
                 session.take_leave(self._contract.absence.limit_seconds)
                 self._state.note(ENDED, str(ended))

@@ -42,6 +42,7 @@ from tacenda_node.peer.run_plan import RunPlan, enough_noise, smaller_run, topol
 from tacenda_node.protocol import frames
 from tacenda_node.state.charges import NodeLedger
 from tacenda_node.state.database import NodeState
+from tacenda_node.state.secrets import NOISE
 from tacenda_node.wire.exchange import Exchange
 
 HERE = np.zeros(1, np.int64)  # the member's own store has one node
@@ -59,7 +60,6 @@ class Peer:
         plan: RunPlan,
         name: str,
         problem: Any,
-        key: bytes,
         state: NodeState,
         exchange: Exchange,
         edges: EdgeKeys | None = None,
@@ -74,7 +74,7 @@ class Peer:
         self._exchange = exchange
         self._me = plan.contract.position(name)
         self.round, self.total = 0, plan.contract.total_rounds
-        self._noise = self._source(key)
+        self._noise = self._source()
         at = np.array([self._me])
         mine = plan.calibration.reserved.rows(at)
         self.ledger = NodeLedger(
@@ -85,6 +85,7 @@ class Peer:
             plan.booked.rows(at),
             plan.spare.rows(at),
         )
+        self.ledger.releases = _Stored(exchange, problem.store)
         self._facts = plan.spec.facts.rows(at)
         self._records = Records(problem.store, problem.sizes, HERE, self._noise)
         seat, exits = self._take_seat(plan.spec, plan.spec.topology)
@@ -97,14 +98,14 @@ class Peer:
         self._mixed: Array | None = None
         self._reached_radius: int | None = state.noted(REACHED_RADIUS)
 
-    def _source(self, key: bytes) -> Any:
+    def _source(self) -> Any:
         contract = self._plan.contract
         if contract.rehearsal_seed is not None:
             return AtPosition(SimulatedNoise(contract.rehearsal_seed), self._me)
         run = f"{contract.run_id()}/{(self._state.get('data') or b'').hex()}"
         doubles = contract.privacy.floating_point_noise and not self._plan.on_lattice
         masked = self._plan.spec.algorithm.traits.masks
-        return KeyedNoise(key, run, floating_point=doubles, masked=masked)
+        return KeyedNoise(self._state.keys(NOISE), run, floating_point=doubles, masked=masked)
 
     def _own_grid(self, mine: Charges) -> float | None:
         """The grid of this member's whole numbers, unless the plan has one for all members."""
@@ -145,7 +146,7 @@ class Peer:
         if spec.algorithm.traits.shared_noise is not None and self._edges is not None:
             keys, ends, labels = self._edges, topology.edges, topology.labels
             self._noise.share(
-                lambda k: keys.of(str(labels[int(ends[k].sum()) - me])),
+                lambda k: keys.chain(str(labels[int(ends[k].sum()) - me])),
                 f"{self._plan.contract.run_id()}/{','.join(labels)}",
             )
         return shared_noise(spec, topology, np.array([me]))
@@ -331,34 +332,22 @@ class Peer:
     # ---- saved and restored
     def saved(self) -> bytes:
         """Everything that the next round builds on: released values only."""
-        from safetensors.numpy import save
-
         arrays = self._host.save()
         if self._mixed is not None:
             arrays |= {"mixed.models": self._mixed}
-        arrays |= {
-            f"solver.{name}": values
-            for name, values in self._problem.store.solver_state().items()
-            if values.size
-        }
-        return save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+        return _packed(arrays, self._problem.store)
 
     def restore(self, absent_in: Callable[[int], frozenset[str] | None]) -> None:
         """Go on from the last durable round, if there is one: from its checkpoint, or an earlier
         one and the rows received since. absent_in: who is absent in a view, by the members' votes;
         with anybody else in the graph the noise would be too small, and masks would not cancel."""
-        from safetensors.numpy import load
-
         found = self._state.checkpoint()
         if found is None:
             return
         view, round, data = found
-        arrays = load(data)
+        arrays = _unpacked(data, self._problem.store)
         self._host.restore(arrays)
         self._mixed = arrays.get("mixed.models")
-        solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
-        if solver:
-            self._problem.store.restore_solver_state(solver)
         self.round, self._exchange.view = round, view
         if view:
             absent = absent_in(view)
@@ -374,7 +363,7 @@ class Peer:
         learns = self._plan.spec.algorithm.traits.learns
         self.ledger.resume(self._state.charges(), view, min(done[1], private), learned=learns)
         self._go_on()
-        while self.round < done[1]:  # once more, from the rows received since; nothing is sent
+        while self.round < done[1]:  # once more, from what was received and released; none is sent
             self._step()
             self._exchange.drop()  # their charges are there
 
@@ -451,6 +440,40 @@ class Peer:
             "contract": contract.hash(),
             "versions": {"tacenda": tacenda.__version__, "numpy": np.__version__},
         }
+
+
+class _Stored:
+    """A node's releases since its checkpoint (`state.charges.Releases`), each with where the solver
+    stood behind it, which the next question names."""
+
+    def __init__(self, exchange: Exchange, store: Any) -> None:
+        self._exchange, self._store = exchange, store
+
+    def find(self, turn: int, call: int) -> Array | None:
+        data = self._exchange.released(turn, call)
+        return None if data is None else _unpacked(data, self._store)["value"]
+
+    def keep(self, turn: int, call: int, value: Array, places: int) -> None:
+        self._exchange.store(turn, call, _packed({"value": value}, self._store), places)
+
+
+def _packed(arrays: dict[str, Array], store: Any) -> bytes:
+    """Released arrays, and where the solver stands."""
+    from safetensors.numpy import save
+
+    solver = {f"solver.{name}": v for name, v in store.solver_state().items() if v.size}
+    return save({k: np.ascontiguousarray(v) for k, v in (arrays | solver).items()})
+
+
+def _unpacked(data: bytes, store: Any) -> dict[str, Array]:
+    """The arrays of `_packed`; the solver stands where it stood."""
+    from safetensors.numpy import load
+
+    arrays: dict[str, Array] = load(data)
+    solver = {k[7:]: v for k, v in arrays.items() if k.startswith("solver.")}
+    if solver:
+        store.restore_solver_state(solver)
+    return arrays
 
 
 class _Lacking(NetworkError):

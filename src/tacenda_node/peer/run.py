@@ -171,7 +171,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     observer.account(ledger, account)
     state.keep_mark(spending.mark)
     edges = session.handshake.edges
-    peer = Peer(plan, name, records.trained, key, state, session.exchange, edges)
+    peer = Peer(plan, name, records.trained, state, session.exchange, edges)
     peer.restore(session.agreement.absent_in)
     if peer.round < contract.rounds and name not in amendments.left:
         spending.require_open()
@@ -188,6 +188,7 @@ def _train(member: Member, training: _Training) -> RunResult:
         training.closing,
     )
     session.run(peer, training.spending.anew, member.policy)
+    state.destroy_keys()
     training.spending.settle(state.charges(), final=True)
     folder, caught = member.options.state, session.witness.caught
     saved = result_file(folder, member.contract, member.name)
@@ -254,6 +255,8 @@ def _stopping(member: Member, training: _Training) -> Iterator[None]:
         )
         left = isinstance(stopped, LeftRun)
         _settle_what_is_there(training.spending, training.state, member.log, final=left)
+        if left:
+            training.state.destroy_keys()
         if left and training.closing is not None:
             training.closing.give_back()
         if isinstance(stopped, (ConflictingVotes, MemberCaught)):

@@ -36,7 +36,7 @@ from tacenda_node.identity.certificates import LONGEST_NAME
 from tacenda_node.watch.causes import MOST_CAUSES, MOST_CHAIN, SENT
 
 # The version of these frames. A node with another one is refused in words that every version reads.
-PROTOCOL = 7
+PROTOCOL = 8
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
+from tacenda._types import Array
 from tacenda.errors import BudgetError, StateError
 from tacenda.privacy.accounting.events import Event, event_from_dict
 from tacenda.privacy.secrets.discrete_charges import as_discrete
@@ -21,9 +22,18 @@ from tacenda.privacy.secrets.ledger import Charge, Charges, Ledger
 from tacenda_node.state.database import Key
 
 
+class Releases(Protocol):
+    """Where a node's releases are stored until a checkpoint holds what follows from them."""
+
+    def find(self, turn: int, call: int) -> Array | None: ...
+    def keep(self, turn: int, call: int, value: Array, places: int) -> None: ...
+
+
 class NodeLedger(Ledger):
     """`book(round, call, event, question)` is told of every release before its noise is drawn, with
-    its event in `booked`, by default that in `reserved`."""
+    its event in `booked`, by default that in `reserved`; `releases` of what was drawn."""
+
+    releases: Releases | None = None
 
     def __init__(
         self,
@@ -50,6 +60,15 @@ class NodeLedger(Ledger):
         self._book(turn, call, event, asked)
         if self._view:
             self._charged.append(((self._view, turn, call), event.to_dict()))
+
+    def once(self, turn: int, call: int, draw: Callable[[], Array], places: int = 1) -> Array:
+        if self.releases is None:
+            return draw()
+        found = self.releases.find(turn, call)
+        if found is None:
+            found = draw()
+            self.releases.keep(turn, call, found, places)
+        return found
 
     def enter(self, view: int, charged: list[tuple[Key, dict[str, Any]]]) -> None:
         """Go on in a view, with everything that was charged before."""

@@ -1,13 +1,13 @@
-"""A node's lasting state: one SQLite file (WAL, synchronous = FULL) with the noise key, the
-charges, the outbox and a checkpoint.
+"""A node's lasting state: one SQLite file (WAL, synchronous = FULL) with the charges, what was
+released, the outbox, a checkpoint, and the keys, which open with the mark alone (`secrets`).
 
-One transaction before every message: what it releases is booked, the message's bytes are stored,
-and all that it builds on is there: a checkpoint, which is written every few rounds only, and the
-neighbours' rows since. After a crash the node goes on from its checkpoint, computes the rounds
-since then again from those rows, sees that they give the stored messages (noise is keyed), and
-sends the last ones again. Charges are known by (view, round, call), so a redone step is booked
-once; beside each stands the digest of its question, so a redone step that asks anything else is
-refused before its noise is drawn.
+One transaction before every message: what it releases is booked and stored, the message's bytes are
+stored, the keys of its noise are passed, and all that it builds on is there: a checkpoint, which is
+written every few rounds only, and since then the neighbours' rows and this member's own releases.
+After a crash the node goes on from its checkpoint, makes the rounds since then again from those,
+sees that they give the stored messages, and sends the last ones again. Charges are known by (view,
+round, call), so a redone step is booked once; beside each stands the digest of its question, so a
+redone step that asks anything else is refused, and noise is never drawn again.
 
 No charge is ever lost unseen. They are a journal (`tacenda.privacy.lasting.journal`), whose head
 (their number and the last seal) is kept twice: in this file, in the transaction of the charges, and
@@ -15,9 +15,7 @@ in a mark outside it (`mark`), which shows a file that was put back or cut short
 long done are folded, many rounds in one line, in the transaction of a later message.
 
 The file does not grow with the run: a message is stored once for all peers and dropped when all
-have used it, and the write-ahead log is written back at a bounded size. Deleted values are
-overwritten where their page is written anyway (`secure_delete = FAST`): keys are, and released rows
-need not be.
+have used it, and the write-ahead log is written back at a bounded size.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ import json
 import os
 import sqlite3
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,10 @@ from tacenda.privacy.lasting.journal import FOLDED, HEAD, Journal
 from tacenda.privacy.lasting.rounds import Place
 from tacenda.privacy.lasting.sqlite_file import SqliteFile
 from tacenda_node.state.mark import Mark
+from tacenda_node.state.secrets import TABLE as SECRETS
+from tacenda_node.state.secrets import Changed, NamedKeys, Secrets
 
-FORMAT = "tacenda-node-1"
+FORMAT = "tacenda-node-2"
 FILE = "node.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -63,6 +64,10 @@ CREATE TABLE IF NOT EXISTS inbox (
     view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
     peer TEXT NOT NULL, frame BLOB NOT NULL,
     PRIMARY KEY (view, round, call, peer)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS released (
+    view INTEGER NOT NULL, round INTEGER NOT NULL, call INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (view, round, call)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _CHARGE = ("seq", "view", "round", "call", "event", "question")
@@ -79,8 +84,12 @@ DELETE FROM inbox WHERE (view, round) <= (?, ?) AND (view, round, call) < (
     ORDER BY view DESC, round DESC, call DESC LIMIT 1)
 """
 
+_FORGET_RELEASED = "DELETE FROM released WHERE (view, round) <= (?, ?)"
+
+DESTROYED = "keys destroyed"  # the run is over for this member, and nothing opens its keys
 Key = Place  # (view, round, call)
 Booking = tuple[Key, dict[str, Any], bytes]  # a release, its event and the digest of its question
+Stored = tuple[Key, bytes, int]  # a release, its value and how many places it has used
 
 
 class NodeState:
@@ -101,7 +110,8 @@ class NodeState:
             _bound_log(self._file, row_bytes)
             self._check_pages()
             self._check_format()
-            self._file.execute_all(_TABLES + HEAD + FOLDED)
+            self._file.execute_all(_TABLES + HEAD + FOLDED + SECRETS)
+            self._secrets = Secrets(self._file)
             self._head = self._verified()
             self._check_checkpoint()
         except StateError:
@@ -137,8 +147,8 @@ class NodeState:
 
     # ---- identity of the run
     def bind(self, run_id: str, member: str, data: str) -> bytes:
-        """The noise key, made on the first start;
-        run, member and data must be those of that start ever after."""
+        """The lasting key, made on the first start: of seals, checks and names, never of noise.
+        Run, member and data must be those of that start ever after."""
         if self.get("format") is None:
             if any(
                 self._file.one(f"SELECT 1 FROM {table} LIMIT 1")
@@ -186,7 +196,7 @@ class NodeState:
         self._mark = mark
 
     def _compare(self, mark: Mark) -> None:
-        found = mark.open()
+        found, secret = mark.open() or (None, Secrets.fresh())
         if found is None:
             if self.get("marked") is not None:
                 raise StateError(
@@ -194,23 +204,72 @@ class NodeState:
                     "is an old copy; put it back beside the lasting ledger, or leave the run. "
                     "Its spending stays as reserved in the ledger."
                 )
-            mark.create(self._head)
+            mark.create(self._head, secret)
+        elif found[0] and self._seal_of(found[0]) != found[1]:
+            raise self._lost(
+                f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here"
+            )
+        if self.get(DESTROYED) is None:
+            if self.get("marked") is not None and not self._secrets.are_stored:
+                raise self._lost("its keys are gone, though no run has ended")
+            secrets = self._secrets.open(secret)
         else:
-            if found[0] and self._seal_of(found[0]) != found[1]:
-                raise self._lost(
-                    f"{found[0]} charges were noted in {mark.path}, and {self._head[0]} are here"
-                )
-            if found != self._head:
-                mark.write(self._head)
+            secrets = self._secrets.destroyed()
+        if (found, secret) != (self._head, secrets.secret):
+            mark.write(self._head, secrets.secret)
+        self._secrets.keep(secrets)
         if self.get("marked") is None:
             self.put({"marked": b"1"})
+
+    # ---- keys at rest
+    def keys(self, name: str) -> NamedKeys:
+        """The chain of keys with this name."""
+        return NamedKeys(self._secrets, name)
+
+    def secret(self, name: str) -> bytes | None:
+        """A secret value of the run; None if there is none."""
+        return self._secrets.get(name)
+
+    def keep_secrets(
+        self,
+        values: dict[str, bytes],
+        forget: Iterable[str] = (),
+        public: dict[str, bytes] | None = None,
+    ) -> None:
+        """Keep secret values, and destroy others; beside them public ones (`get`)."""
+        with self._mutex:
+            self._require_mark()
+            with self._file.writing():
+                for name, value in (public or {}).items():
+                    self._keep(name, value)
+                secrets = self._secrets.change(values, forget)
+            self._note_in_mark(secrets)
+
+    def destroy_keys(self) -> None:
+        """Overwrite all keys of the run: nothing is released from this state any more."""
+        if self.get(DESTROYED) is None:
+            self.put({DESTROYED: b"1"})
+            with self._mutex:
+                self._require_mark()
+                self._note_in_mark(self._secrets.destroyed())
+
+    def _note_in_mark(self, secrets: Changed | None) -> None:
+        """Head and secret of what is durable in the file go into the mark."""
+        if self._mark is not None:
+            now = self._secrets.now if secrets is None else secrets
+            self._mark.write(self._head, now.secret)
+            self._secrets.keep(now)
+
+    def _require_mark(self) -> None:
+        if self._mark is None:
+            raise StateError(f"The state {self.folder} has no mark, which every key needs.")
 
     def get(self, name: str) -> bytes | None:
         row = self._file.one("SELECT value FROM about WHERE name=?", name)
         return None if row is None else bytes(row[0])
 
     def put(self, values: dict[str, bytes], forget: list[str] | None = None) -> None:
-        """Keep secret values of the run, and forget others, in one transaction."""
+        """Keep values of the run, and forget others, in one transaction."""
         if not values and not forget:
             return
         with self._file.writing():
@@ -230,6 +289,7 @@ class NodeState:
         checkpoint: tuple[int, int, bytes | None] | None,
         forget: tuple[int, int] | None = None,
         received: list[tuple[Key, str, bytes]] | None = None,
+        released: list[Stored] | None = None,
     ) -> dict[tuple[Key, str], bytes]:
         """Make all durable, or nothing. Returns the stored frames of these messages: the old bytes
         where they existed.
@@ -237,7 +297,8 @@ class NodeState:
         checkpoint: (view, round, state) of a complete round; without a state the round is made
         again from the last state and the rows received since. forget: (view, round) up to which the
         outbox is not needed any more. received: the neighbours' rows on which these messages or
-        this checkpoint build; the latest of each neighbour is kept for good.
+        this checkpoint build; the latest of each neighbour is kept for good. released: what was
+        charged for, so that it is never drawn again; the keys of its noise are passed.
         """
         if not (charges or messages or checkpoint or received):
             return {}
@@ -264,6 +325,8 @@ class NodeState:
                     )
                 if checkpoint is not None and saved is not None:
                     self._file.execute(_FORGET_RECEIVED, *checkpoint[:2])
+                    self._file.execute(_FORGET_RELEASED, *checkpoint[:2])
+                secrets = self._store_released(charges, released or [])
                 if forget is not None:
                     self._file.execute(
                         "DELETE FROM outbox WHERE view < ? OR (view = ? AND round <= ?)",
@@ -271,11 +334,22 @@ class NodeState:
                         *forget,
                     )
                 head = self._journal.head()
-            if head != self._head:
+            if head != self._head or secrets is not None:
                 self._head = head
-                if self._mark is not None:
-                    self._mark.write(head)
+                self._note_in_mark(secrets)
         return {(key, peer): frame for key, peer, frame in messages}
+
+    def _store_released(self, charges: list[Booking], released: list[Stored]) -> Changed | None:
+        """Store what was released, and pass the keys of all that was charged for."""
+        for key, value, _ in released:
+            self._file.execute("INSERT INTO released VALUES (?,?,?,?)", *key, value)
+        used = [(*key[:2], key[2] + places - 1) for key, _, places in released]
+        return self._secrets.behind([*used, *(key for key, _, _ in charges)])
+
+    def released(self, key: Key) -> bytes | None:
+        """What was released here before, since the checkpoint."""
+        row = self._file.one("SELECT value FROM released WHERE view=? AND round=? AND call=?", *key)
+        return None if row is None else bytes(row[0])
 
     def _is_new(self, key: Key, event: dict[str, Any], question: bytes) -> bool:
         """True of a release that was not charged yet; one that was must be the same."""
@@ -455,10 +529,10 @@ class NodeState:
 
     # ---- inside
     def _key(self) -> bytes:
-        """The noise key."""
+        """The lasting key."""
         key = self.get("key")
         if key is None or len(key) != 32:
-            raise self._lost("it has no noise key")
+            raise self._lost("it has no lasting key")
         return key
 
     def _check_pages(self) -> None:
@@ -557,7 +631,7 @@ def _keyed(key: bytes, text: str) -> bytes:
 def _layout(row_bytes: int) -> list[str]:
     """For a new file whose rows have this size."""
     page = _SMALL_PAGE if row_bytes <= _SMALL_ROW else _LARGE_PAGE
-    return [f"page_size = {page}", "secure_delete = FAST"]
+    return [f"page_size = {page}"]
 
 
 def _bound_log(file: SqliteFile, row_bytes: int) -> None:

@@ -14,7 +14,7 @@ from tacenda.runtime.transport import Tag
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
 from tacenda_node.protocol import frames
-from tacenda_node.state.database import Booking, NodeState
+from tacenda_node.state.database import Booking, NodeState, Stored
 from tacenda_node.watch.causes import FROZEN, Cause
 from tacenda_node.wire.endpoint import Endpoint
 from tacenda_node.wire.mailbox import Key
@@ -75,6 +75,7 @@ class Exchange:
         self._contract, self._state, self._endpoint, self._check = contract, state, endpoint, check
         self._names = contract.names
         self._charges: list[Booking] = []
+        self._released: list[Stored] = []
         self._checkpoint: tuple[int, int, bytes | None] | None = None
         saved = state.checkpoint()
         self._saved = None if saved is None else saved[:2]  # of the last state that was stored
@@ -99,6 +100,14 @@ class Exchange:
         self._state.check_question(key, question)
         self._charges.append((key, event.to_dict(), question))
 
+    def store(self, round: int, call: int, value: bytes, places: int) -> None:
+        """What was released, to be made durable with its charge."""
+        self._released.append(((self.view, round, call), value, places))
+
+    def released(self, round: int, call: int) -> bytes | None:
+        """What was released at this place before a stop."""
+        return self._state.released((self.view, round, call))
+
     def due(self, round: int) -> bool:
         """Whether the state after this round is to be stored; the rows received since the last one
         make any other again."""
@@ -117,7 +126,7 @@ class Exchange:
 
     def drop(self) -> None:
         """Forget charges of a round that was given up before anything of it became durable."""
-        self._charges = []
+        self._charges, self._released = [], []
 
     def give_up(self) -> None:
         """The round is not finished in this view: its totals are made durable, in case others lack
@@ -310,7 +319,9 @@ class Exchange:
         saved = self._checkpoint[:2] if self._checkpoint is not None and saves else self._saved
         # Never what is not behind this node's own checkpoint, whatever the peers say
         forget = min([saved or (0, 0), *present])
-        self._state.commit(self._charges, messages, self._checkpoint, forget, self._received)
+        self._state.commit(
+            self._charges, messages, self._checkpoint, forget, self._received, self._released
+        )
         if saves:
             self._saved, self._saved_at = saved, time.monotonic()
         if self._checkpoint is not None:
@@ -324,6 +335,7 @@ class Exchange:
             self._endpoint.handshake.started = True
             self._witness.latest = max(self._witness.latest, messages[0][0])
         self._charges, self._checkpoint, self._received = [], None, []
+        self._released = []
         self.written += time.monotonic() - begin
 
 

@@ -17,6 +17,7 @@ from node_stage import small_contract
 from tacenda.privacy.accounting.events import DiscreteGaussian, Event, MaskedSum
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.noise import keyed
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.secrets.bounded import open_parts
 from tacenda.questions.lattice import grid_for
@@ -78,8 +79,8 @@ def releases(
     at member ME: the question, the door and the ledger as a peer puts them together."""
     at = np.array([ME])
     masked = plan.spec.algorithm.traits.masks
-    noise = KeyedNoise(bytes(32), "run", floating_point=False, masked=masked)
-    noise.share(lambda k: bytes([k]) * 32, "run/all")
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=False, masked=masked)
+    noise.share(lambda k: KeyChain.begin(bytes([k]) * 32), "run/all")
     mine, booked = plan.calibration.reserved.rows(at), []
     ledger = NodeLedger(
         mine, plan.releases, plan.on_lattice,

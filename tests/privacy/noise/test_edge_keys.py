@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kept_keys import marked
 from node_stage import handshake_of, made_identity, small_contract
 from tacenda.errors import StateError
 from tacenda.graph.coalition import edge_streams
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
 from tacenda_node.peer.run_plan import topology_of
 from tacenda_node.protocol import frames
-from tacenda_node.state.database import NodeState
 
 TERMS = {"epsilon": 5.0, "delta": 1e-5, "floating_point_noise": True, "coalition": 1}
 NAMES = ("m0", "m1", "m2")
+
+
+def key_of(edges: EdgeKeys, peer: str) -> bytes:
+    """The key of the first place of an edge."""
+    return edges.chain(peer).key((0, 0, 0))
 
 
 class Member:
@@ -34,7 +40,7 @@ class Member:
         self._open()
 
     def _open(self) -> None:
-        self.state = NodeState(self.folder)
+        self.state = marked(self.folder)
         self.edges = EdgeKeys(self.contract, self.name, self.state)
         self.handshake = handshake_of(self.contract, self.identity, self.state, edges=self.edges)
 
@@ -44,11 +50,11 @@ class Member:
 
     def noise(self, turn: int = 1, call: int = 0) -> np.ndarray:
         """(1, 4) the edges' part of a release."""
-        source = KeyedNoise(bytes(32), "own", floating_point=True)
+        source = KeyedNoise(KeyChain.begin(bytes(32)), "own", floating_point=True)
         topology = topology_of(self.contract)
         ends = [[topology.labels[i] for i in pair] for pair in topology.edges]
         source.share(
-            lambda k: self.edges.of(next(str(x) for x in ends[k] if x != self.name)),
+            lambda k: self.edges.chain(next(str(x) for x in ends[k] if x != self.name)),
             self.contract.run_id(),
         )
         return source.shared(
@@ -93,7 +99,7 @@ def meet(caller: Member, listener: Member, until: int = 3) -> None:
 
 
 def known(member: Member, peer: str) -> bytes | None:
-    return None if member.edges.other_half(peer) == b"" else member.edges.of(peer)
+    return None if member.edges.other_half(peer) == b"" else key_of(member.edges, peer)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -152,8 +158,8 @@ def test_every_edge_and_every_run_has_its_own_key(tmp_path: Path, people: dict[s
         members = federation(tmp_path / str(k), people, **changes)
         for caller, listener in (("m0", "m1"), ("m2", "m0"), ("m1", "m2")):
             meet(members[caller], members[listener])
-            keys.append(members[caller].edges.of(listener))
-            assert members[listener].edges.of(caller) == keys[-1]
+            keys.append(key_of(members[caller].edges, listener))
+            assert key_of(members[listener].edges, caller) == keys[-1]
         for member in members.values():
             member.state.close()
     assert len(set(keys)) == 12
@@ -167,14 +173,14 @@ def test_the_same_halves_under_another_run_give_another_key(
     out is another secret."""
     here, keys = federation(tmp_path / "one", people), []
     answer = here["m1"].handshake.welcome(sent(here["m0"].handshake.hello("m1", bytes(32))), "m0")
-    agreed = here["m1"].edges.of("m0")
+    agreed = key_of(here["m1"].edges, "m0")
     for member in here.values():
         member.state.close()
     for k, changes in enumerate(({}, {}, {"rounds": 6})):
         shutil.copytree(tmp_path / "one", tmp_path / f"copy{k}")
         members = federation(tmp_path / f"copy{k}", people, **changes)
         members["m0"].edges.agree("m1", answer.half)
-        keys.append(members["m0"].edges.of("m1"))
+        keys.append(key_of(members["m0"].edges, "m1"))
         for member in members.values():
             member.state.close()
     assert keys[0] == keys[1] == agreed
@@ -184,16 +190,16 @@ def test_the_same_halves_under_another_run_give_another_key(
 def test_a_half_or_a_key_that_is_damaged_is_not_replaced(tmp_path: Path, people: Any) -> None:
     """A new one would be another key: the member must put its folder back."""
     contract = small_contract(3, privacy=TERMS)
-    state = NodeState(tmp_path)
+    state = marked(tmp_path / "state")
     edges = EdgeKeys(contract, "m0", state)
     with pytest.raises(StateError, match="no key yet"):
-        edges.of("m1")
+        edges.chain("m1")
     assert edges.other_half("m1") == b"" and edges.missing(["m1", "m2"]) == ["m1", "m2"]
-    state.put({"edge half m1": b"short"})
+    state.keep_secrets({"private m1": b"short"})
     with pytest.raises(StateError, match="half of the edge's key for m1 .* is damaged"):
         edges.half("m1")
     state.put({"edge m2": b"short"})
-    for ask in (edges.of, edges.other_half, edges.check):
+    for ask in (edges.chain, edges.other_half, edges.check):
         with pytest.raises(StateError, match="key of the edge to m2 .* is damaged"):
             ask("m2")
     state.close()
@@ -203,13 +209,13 @@ def test_what_a_peer_shows_must_fit_the_key(tmp_path: Path, people: Any) -> None
     contract = small_contract(3, privacy=TERMS)
     sides = {}
     for name, other in (("m0", "m1"), ("m1", "m0")):
-        state = NodeState(tmp_path / name)
+        state = marked(tmp_path / name)
         sides[name] = (EdgeKeys(contract, name, state), other, state)
     (a, _, _), (b, _, _) = sides["m0"], sides["m1"]
     half = a.half("m1")
     b.agree("m0", half)
     a.agree("m1", b.half("m0"))
-    assert a.of("m1") == b.of("m0") and a.missing(["m1"]) == ["m1"]
+    assert key_of(a, "m1") == key_of(b, "m0") and a.missing(["m1"]) == ["m1"]
     with pytest.raises(frames.BadFrame, match="check value of another edge key"):
         a.confirm("m1", bytes(16))
     assert a.missing(["m1"]) == ["m1"]
@@ -218,7 +224,7 @@ def test_what_a_peer_shows_must_fit_the_key(tmp_path: Path, people: Any) -> None
     with pytest.raises(frames.BadFrame, match="another half of the edge's key than before"):
         a.agree("m1", b"x" + a.other_half("m1")[1:])
     again = EdgeKeys(contract, "m0", sides["m0"][2])
-    assert again.of("m1") == a.of("m1") and again.missing(["m1"]) == []
+    assert key_of(again, "m1") == key_of(a, "m1") and again.missing(["m1"]) == []
     assert again.half("m1") == half and again.other_half("m1") == b.half("m0")
     for _, _, state in sides.values():
         state.close()

@@ -17,6 +17,7 @@ from tacenda.errors import BudgetError, LeakError, PrivacyError
 from tacenda.graph.coalition import edge_streams, leverage
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting import discrete_sums, events
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import Sample, seal
@@ -154,9 +155,11 @@ def test_every_round_and_place_has_masks_of_its_own() -> None:
 
 # ---- real nodes
 def keyed(node: int, keys: dict[tuple[int, int], bytes], view: int = 0) -> KeyedNoise:
-    source = KeyedNoise(bytes([node]) * 32, "run", floating_point=False, masked=True)
+    source = KeyedNoise(
+        KeyChain.begin(bytes([node]) * 32), "run", floating_point=False, masked=True
+    )
     ends = GRAPH.edges.tolist()
-    source.share(lambda k: keys[tuple(ends[k])], "run/all")
+    source.share(lambda k: KeyChain.begin(keys[tuple(ends[k])]), "run/all")
     if view:
         source.enter(view)
     return source
@@ -207,7 +210,7 @@ def test_another_question_meets_other_noise_and_other_masks() -> None:
 def test_the_statement_says_what_is_used() -> None:
     """Also before anything is drawn: a finished node that is started again draws nothing."""
     assert keyed(0, KEYS).kind.endswith("exact discrete Gaussian, under masks from the edges' keys")
-    plain = KeyedNoise(bytes(32), "run", floating_point=False)
+    plain = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=False)
     assert "masks" not in plain.kind
     mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
     with pytest.raises(PrivacyError, match="set up without masks"):
@@ -216,7 +219,7 @@ def test_the_statement_says_what_is_used() -> None:
 
 def test_without_the_edges_keys_nothing_is_drawn() -> None:
     mine = seal(secret()[1][[0]], np.array([1 / STEP]), asked=b"question") * STEP
-    source = KeyedNoise(bytes(32), "run", floating_point=False, masked=True)
+    source = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=False, masked=True)
     door = door_of(source, nodes=[0])
     with pytest.raises(PrivacyError, match="keys of the edges"):
         door.release_masked(mine, 1, 0, 1.0)

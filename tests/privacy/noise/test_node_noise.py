@@ -9,6 +9,7 @@ from scipy.stats import kstest
 
 from node_stage import small_contract
 from tacenda.errors import PrivacyError
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise, rounded_up
 from tacenda.privacy.secrets.bounded import open_parts, open_values
 from tacenda.questions.lattice import LatticeQueries, grid_for
@@ -36,7 +37,7 @@ def _query(
 
 def test_the_lattice_gradient_is_the_gradient_and_its_core_is_whole() -> None:
     x, y = _records(0)
-    noise = KeyedNoise(KEY, "run", floating_point=False)
+    noise = KeyedNoise(KeyChain.begin(KEY), "run", floating_point=False)
     queries = _query(x, y, noise, 2.0**-30)
     w = np.array([[0.3, -0.2, 0.5, 1.0]])
     answer = queries.gradient(w, 1, 0, None, False, True)
@@ -56,7 +57,7 @@ def test_no_neighbouring_data_exceeds_the_declared_sensitivity(
     the whole numbers move by at most the lattice sensitivity."""
     grid, w = 2.0**-12, np.array([[3.0, -2.0, 0.5, 1.0]])
     x, y = _records(1)
-    noise = KeyedNoise(KEY, "run", floating_point=False)
+    noise = KeyedNoise(KeyChain.begin(KEY), "run", floating_point=False)
     base = _query(x, y, noise, grid, adjacency).gradient(w, 1, 0, None, False, True)
     factor = grid / 60
     assert base.sensitivity[0] == pytest.approx(moved / 60)
@@ -77,7 +78,10 @@ def test_no_neighbouring_data_exceeds_the_declared_sensitivity(
 
 @pytest.mark.parametrize(("claimed", "accepted"), [(1.0, True), (2 / 3, False), (1.5, False)])
 def test_the_noise_has_the_scale_that_was_asked_for(claimed: float, accepted: bool) -> None:
-    noise, core = KeyedNoise(KEY, "law", floating_point=False), np.zeros((1, 4000), np.int64)
+    noise, core = (
+        KeyedNoise(KeyChain.begin(KEY), "law", floating_point=False),
+        np.zeros((1, 4000), np.int64),
+    )
     factor, std = np.array([[-(2.0**-20)]]), np.array([0.75])
     found = noise.add_gaussian(HERE, 1, 0, (core, factor, None), std)
     assert np.array_equal(found / factor, np.round(found / factor))
@@ -88,7 +92,7 @@ def test_a_repeated_step_repeats_its_noise_and_nothing_else_does() -> None:
     core, std = np.zeros((1, 50), np.int64), np.array([1000.0])
 
     def draw(key: bytes = KEY, run: str = "r", turn: int = 1, call: int = 0) -> np.ndarray:
-        return KeyedNoise(key, run, floating_point=False).add_gaussian(
+        return KeyedNoise(KeyChain.begin(key), run, floating_point=False).add_gaussian(
             HERE, turn, call, (core, 1.0, None), std
         )
 
@@ -100,7 +104,10 @@ def test_a_repeated_step_repeats_its_noise_and_nothing_else_does() -> None:
 
 
 def test_floating_point_noise_is_refused_unless_accepted() -> None:
-    strict, free = (KeyedNoise(KEY, "run", floating_point=accepted) for accepted in (False, True))
+    strict, free = (
+        KeyedNoise(KeyChain.begin(KEY), "run", floating_point=accepted)
+        for accepted in (False, True)
+    )
     with pytest.raises(PrivacyError, match="floating_point_noise"):
         strict.add_gaussian(HERE, 1, 0, (np.zeros((1, 3)), 1.0, None), np.ones(1))
     with pytest.raises(PrivacyError, match="floating_point_noise"):
@@ -111,7 +118,7 @@ def test_floating_point_noise_is_refused_unless_accepted() -> None:
 
 
 def test_samples_of_records_have_their_rate() -> None:
-    noise = KeyedNoise(KEY, "run", floating_point=True)
+    noise = KeyedNoise(KeyChain.begin(KEY), "run", floating_point=True)
     counts = np.zeros(200)
     for turn in range(200):
         indptr, records = noise.poisson_records(HERE, turn, 0, np.array([200]), np.array([0.3]))

@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from scipy.stats import kstest
 
+from kept_keys import marked
 from node_stage import made_identity, small_contract
 from tacenda.errors import PrivacyError, StateError
 from tacenda.graph.coalition import edge_streams
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.secrets.noise_plan import price
 from tacenda.runtime.rehearsal import rehearse
@@ -70,10 +72,15 @@ def members(tmp_path: Path) -> Iterator[dict[str, Member]]:
 
 
 def _member(contract: Contract, name: str, folder: Path, identity: Identity) -> Member:
-    state = NodeState(folder)
+    state = marked(folder)
     edges = EdgeKeys(contract, name, state)
     witness = Witness(contract, name, state, identity.signer())
     return Member(name, Handshake(contract, identity, witness, edges=edges), edges, state)
+
+
+def key_of(edges: EdgeKeys, peer: str) -> bytes:
+    """The key of the first place of an edge."""
+    return edges.chain(peer).key((0, 0, 0))
 
 
 def _meet(caller: Member, listener: Member) -> None:
@@ -99,8 +106,8 @@ def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(
     assert m0.edges.missing(["m1", "m2"]) == ["m1", "m2"]
     for caller, listener in ((m0, m1), (m0, m2), (m1, m2)):
         _meet(caller, listener)
-    keys = [m0.edges.of("m1"), m0.edges.of("m2"), m1.edges.of("m2")]
-    assert keys == [m1.edges.of("m0"), m2.edges.of("m0"), m2.edges.of("m1")]
+    keys = [key_of(m0.edges, "m1"), key_of(m0.edges, "m2"), key_of(m1.edges, "m2")]
+    assert keys == [key_of(m1.edges, "m0"), key_of(m2.edges, "m0"), key_of(m2.edges, "m1")]
     assert len(set(keys)) == 3
     assert all(not m.edges.missing(m.handshake.contract.neighbours(m.name)) for m in (m0, m1, m2))
 
@@ -108,12 +115,12 @@ def test_both_ends_of_an_edge_get_one_key_and_no_other_edge_has_it(
 def test_a_reconnection_and_a_restart_keep_the_key(members: dict[str, Member]) -> None:
     m0, m1, _ = members.values()
     _meet(m0, m1)
-    key = m0.edges.of("m1")
+    key = key_of(m0.edges, "m1")
     again = EdgeKeys(m0.handshake.contract, "m0", m0.state)
     m0.handshake.edges = again
     _meet(m0, m1)
-    assert again.of("m1") == key == m1.edges.of("m0")
-    assert m0.state.get("edge half m1") is None  # the private half is gone once the key is there
+    assert key_of(again, "m1") == key == key_of(m1.edges, "m0")
+    assert m0.state.secret("private m1") is None  # the private half is gone once the key is there
 
 
 def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(
@@ -122,11 +129,11 @@ def test_a_caller_that_dies_before_the_welcome_comes_back_to_the_same_key(
     m0, m1, _ = members.values()
     hello = _sent(m0.handshake.hello("m1", NONCE))
     m1.handshake.welcome(hello, "m0")
-    key = m1.edges.of("m0")
+    key = key_of(m1.edges, "m0")
     assert m1.edges.missing(["m0"]) == ["m0"]  # not confirmed: nothing is drawn from it yet
     m0.handshake.edges = m0.edges = EdgeKeys(m0.handshake.contract, "m0", m0.state)
     _meet(m0, m1)
-    assert m0.edges.of("m1") == key
+    assert key_of(m0.edges, "m1") == key
     assert m1.edges.missing(["m0"]) == []
 
 
@@ -137,7 +144,7 @@ def test_another_run_means_another_key(members: dict[str, Member]) -> None:
     other = EdgeKeys(Contract.build(plain), "m1", m1.state)
     other.agree("m0", m0.edges.half("m1"))
     m0.edges.agree("m1", other.half("m0"))
-    assert m0.edges.of("m1") != other.of("m0")
+    assert key_of(m0.edges, "m1") != key_of(other, "m0")
     with pytest.raises(frames.BadFrame, match="check value"):
         other.confirm("m0", m0.edges.check("m1"))
 
@@ -249,7 +256,7 @@ def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(
     with another ML-KEM ciphertext it is another key."""
     m0, m1, _ = members.values()
     hello = m0.handshake.hello("m1", NONCE)
-    raw = m0.state.get("edge half m1")
+    raw = m0.state.secret("private m1")
     assert raw is not None
     assert len(hello.half) == CALLER
     welcome = m1.handshake.welcome(hello, "m0")
@@ -259,11 +266,16 @@ def test_the_lattice_secret_is_in_the_key_and_opens_at_both_ends(
     )
     lattice = MLKEM768PrivateKey.from_seed_bytes(raw[32:])
     ends = [("m0", hello.half), ("m1", welcome.half)]
+    first = lambda key: KeyChain.begin(key).key((0, 0, 0))  # noqa: E731
     run = m0.handshake.contract.run_id()
-    assert m1.edges.of("m0") == combine(curve, lattice.decapsulate(welcome.half[32:]), run, ends)
+    assert key_of(m1.edges, "m0") == first(
+        combine(curve, lattice.decapsulate(welcome.half[32:]), run, ends)
+    )
     m0.handshake.check_welcome(welcome, "m1", NONCE)
-    assert m0.edges.of("m1") == m1.edges.of("m0")
-    assert combine(curve, lattice.decapsulate(bytes(1088)), run, ends) != m1.edges.of("m0")
+    assert key_of(m0.edges, "m1") == key_of(m1.edges, "m0")
+    assert first(combine(curve, lattice.decapsulate(bytes(1088)), run, ends)) != key_of(
+        m1.edges, "m0"
+    )
     assert max(len(frames.encode(frame)) for frame in (hello, welcome)) < frames.OVERHEAD
 
 
@@ -275,8 +287,8 @@ def _sources(
     topology = topology_of(contract, absent)
     found = []
     for k in range(topology.n):
-        noise = KeyedNoise(bytes([k]) * 32, f"own{k}", floating_point=True)
-        noise.share(lambda e: bytes([100 + e]) * 32, run)
+        noise = KeyedNoise(KeyChain.begin(bytes([k]) * 32), f"own{k}", floating_point=True)
+        noise.share(lambda e: KeyChain.begin(bytes([100 + e]) * 32), run)
         found.append((noise, edge_streams(topology, np.array([k]))))
     return found
 
@@ -323,9 +335,9 @@ def test_the_noise_has_the_covariance_that_is_accounted_for() -> None:
 def test_without_keys_or_without_the_contracts_word_nothing_is_drawn() -> None:
     edges = edge_streams(topology_of(_contract()), np.array([0]))
     with pytest.raises(PrivacyError, match="keys of the edges"):
-        KeyedNoise(bytes(32), "run", floating_point=True).shared(edges, 1, 0, 3)
-    strict = KeyedNoise(bytes(32), "run", floating_point=False)
-    strict.share(lambda e: bytes(32), "run")
+        KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True).shared(edges, 1, 0, 3)
+    strict = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=False)
+    strict.share(lambda e: KeyChain.begin(bytes(32)), "run")
     with pytest.raises(PrivacyError, match="floating_point_noise"):
         strict.shared(edges, 1, 0, 3)
 

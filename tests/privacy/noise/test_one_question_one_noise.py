@@ -20,6 +20,7 @@ from scipy.stats import kstest
 
 from node_stage import small_contract
 from tacenda.errors import LeakError, PrivacyError, StateError
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.secrets.bounded import question_of, seal
 from tacenda.privacy.secrets.door import Door
@@ -56,7 +57,12 @@ class House:
     `says` is what its neighbour m1 sends under (view, round, call)."""
 
     def __init__(
-        self, folder: Path, algorithm: dict[str, Any], says: Says, rounds: int = 4, **changes: Any
+        self,
+        folder: Path,
+        algorithm: dict[str, Any],
+        says: Says,
+        rounds: int = 4,
+        mark: Path | None = None,
     ) -> None:
         self.plan = _plan(algorithm, rounds)
         rng = np.random.default_rng(3)
@@ -68,9 +74,10 @@ class House:
             rng.integers(2, size=60),
         )
         self.state = NodeState(folder)
-        key = self.state.bind(self.plan.contract.run_id(), "m0", "records")
+        self.state.bind(self.plan.contract.run_id(), "m0", "records")
+        self.state.keep_mark(mark or folder / "mark")
         self.exchange = _Alone(self.plan.contract, self.state, says)
-        self.peer = Peer(self.plan, "m0", problem, key, self.state, self.exchange)
+        self.peer = Peer(self.plan, "m0", problem, self.state, self.exchange)
         self.peer.restore(lambda view: frozenset())
 
     def go(self, rounds: int) -> dict[tuple[int, int], np.ndarray]:
@@ -163,9 +170,7 @@ def test_a_mark_outside_the_copy_refuses_it(tmp_path: Path, algorithm: dict[str,
     mark = tmp_path / "elsewhere" / "run.mark"
 
     def house(folder: str, says: Says) -> House:
-        found = House(tmp_path / folder, algorithm, says)
-        found.state.keep_mark(mark)
-        return found
+        return House(tmp_path / folder, algorithm, says, mark=mark)
 
     house("first", _honest).go(2)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
@@ -241,7 +246,11 @@ def _released(
     value = (
         seal(terms["core"], np.ones(1), asked=terms["asked"]) * terms["factor"] + terms["offset"]
     )
-    noise = KeyedNoise(bytes(32), "run", floating_point=True) if noise is None else noise
+    noise = (
+        KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)
+        if noise is None
+        else noise
+    )
     return (
         _door(noise).release(value, terms["turn"], 0, kind, std if kind == "gaussian" else None)
         - terms["offset"]
@@ -259,7 +268,7 @@ def test_every_part_of_a_release_is_in_the_name_of_its_noise() -> None:
         _released(turn=2),
         _released(kind="l2-laplace"),
         _released(factor=-1.0),
-        _released(KeyedNoise(bytes(32), "other run", floating_point=True)),
+        _released(KeyedNoise(KeyChain.begin(bytes(32)), "other run", floating_point=True)),
         _released(core=np.zeros((1, 4), np.float32)),
     ]
     np.testing.assert_array_equal(_released(), found[0])
@@ -270,7 +279,7 @@ def test_every_part_of_a_release_is_in_the_name_of_its_noise() -> None:
 
 
 def test_the_noise_of_two_questions_is_independent_and_of_full_size() -> None:
-    noise = KeyedNoise(bytes(32), "run", floating_point=True)
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)
     core, std = np.zeros((1, 4000)), np.ones(1)
     one, other = (
         noise.asked(digest(k)).add_gaussian(np.zeros(1, int), 1, 0, (core, 1.0, None), std)[0]
@@ -304,7 +313,7 @@ def test_another_point_is_asked_of_another_sample(one: bool) -> None:
     seen = []
     honest, here = problem.store.batch_gradient, np.zeros(1, np.int64)
     problem.store.batch_gradient = lambda *a: (seen.append(tuple(a[3])), honest(*a))[1]
-    noise = KeyedNoise(bytes(32), "run", floating_point=True)
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)
     queries = Queries(problem.store, problem.sizes, here, facts_of(contract).rows(here), noise)
     for k in (0, 1, 2, 3, 4, 0):
         queries.gradient(np.full((1, FEATURES), k * 1e-12), 1, 0, 20, one, True)
@@ -318,7 +327,7 @@ def test_every_argument_of_a_query_is_in_its_question() -> None:
     problem = problem_of(
         contract, 60, rng.normal(size=(60, FEATURES)) / 9, rng.integers(2, size=60)
     )
-    noise = KeyedNoise(bytes(32), "run", floating_point=True)
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)
     queries = Queries(problem.store, problem.sizes, here, facts_of(contract).rows(here), noise)
     zero, tiny, q = np.zeros((1, FEATURES)), np.full((1, FEATURES), 1e-12), np.ones((1, 1))
     gradients = [
@@ -360,7 +369,7 @@ def test_a_sum_of_two_answers_is_named_by_both() -> None:
         total = seal(np.zeros((1, 4)), np.ones(1), asked=a * 32) * factor + seal(
             np.zeros((1, 4)), np.ones(1), asked=b * 32
         )
-        return _door(KeyedNoise(bytes(32), "run", floating_point=True)).release(
+        return _door(KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)).release(
             total, 1, 0, "gaussian", 1.0
         )
 
@@ -370,12 +379,12 @@ def test_a_sum_of_two_answers_is_named_by_both() -> None:
 
 
 def test_an_answer_without_a_question_is_never_released_by_a_real_node() -> None:
-    ledger_before = _door(KeyedNoise(bytes(32), "run", floating_point=True))
+    ledger_before = _door(KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True))
     with pytest.raises(LeakError, match="does not say what it was asked"):
         ledger_before.release(seal(np.zeros((1, 4)), np.ones(1)), 1, 0, "gaussian", None)
     assert len(ledger_before.ledger.charges) == 0
     with pytest.raises(PrivacyError, match="no question was given"):
-        KeyedNoise(bytes(32), "run", floating_point=True).asked(b"")
+        KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True).asked(b"")
 
 
 def test_a_digest_tells_all_parts_apart() -> None:
@@ -425,8 +434,8 @@ def test_what_two_messages_under_one_edge_noise_tell(degree: int, ratio: float) 
 
 
 def test_edge_streams_hold_no_question() -> None:
-    noise = KeyedNoise(bytes(32), "run", floating_point=True)
-    noise.share(lambda k: bytes([k]) * 32, "both")
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=True)
+    noise.share(lambda k: KeyChain.begin(bytes([k]) * 32), "both")
     edges = (np.array([0, 1]), np.array([5]), np.array([1.0]))
     one, other = (noise.asked(digest(k)).shared(edges, 1, 0, 8) for k in (1, 2))
     np.testing.assert_array_equal(one, other)
@@ -437,7 +446,8 @@ def test_a_torn_mark_falls_back_to_the_one_before(tmp_path: Path) -> None:
     and never ahead."""
     key, heads = b"k" * 32, [(n, (bytes([n]) * 32).hex()) for n in range(6)]
     mark = Mark(tmp_path / "m" / "run.mark", key)
-    mark.create(heads[0])
+    noted = [(head, bytes([n]) * 32) for n, head in enumerate(heads)]
+    mark.create(*noted[0])
 
     def read(key: bytes = key) -> Any:
         again = Mark(copy, key)
@@ -447,21 +457,21 @@ def test_a_torn_mark_falls_back_to_the_one_before(tmp_path: Path) -> None:
             again.close()
 
     copy = tmp_path / "copy.mark"
-    for head in heads[1:]:
+    for n in range(1, len(heads)):
         before = mark.path.read_bytes()
-        mark.write(head)
+        mark.write(*noted[n])
         after = mark.path.read_bytes()
         changed = [k for k in range(len(after)) if before[k : k + 1] != after[k : k + 1]]
-        for cut in range(changed[0], changed[-1] + 2, 3):
+        for cut in range(changed[0], changed[-1] + 2, 7):
             copy.write_bytes(after[:cut] + before[cut:])
-            assert read() in (heads[head[0] - 1], head)
+            assert read() in noted[n - 1 : n + 1]
         copy.write_bytes(after)
-        assert read() == head
+        assert read() == noted[n]
     with pytest.raises(StateError, match="damaged or belongs to another state"):
         read(b"x" * 32)
     mark.path.write_bytes(before)
     with pytest.raises(StateError, match="changed by another process"):
-        mark.write((9, bytes(32)))
+        mark.write((9, bytes(32).hex()), bytes(32))
     mark.close()
     with pytest.raises(StateError, match="not open"):
-        mark.write((9, bytes(32)))
+        mark.write((9, bytes(32).hex()), bytes(32))

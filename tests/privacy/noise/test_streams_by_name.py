@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from tacenda.errors import PrivacyError
 from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import AtPosition, KeyedNoise, rounded_up
 from tacenda.privacy.noise.sources import SimulatedNoise
 
@@ -21,8 +22,26 @@ KEY, HERE = bytes(range(32)), np.zeros(1, np.int64)
 OFFSET = np.array([[10.0, -20.0, 0.5]])
 
 
+def key_of(place: tuple[int, int, int], secret: bytes = KEY) -> bytes:
+    """The key of a place, step by step."""
+
+    def step(before: bytes, what: str) -> bytes:
+        return hmac.new(before, f"tacenda chain v1 {what}".encode(), hashlib.sha256).digest()
+
+    view, turn, call = place
+    for _ in range(view):
+        secret = step(secret, "view")
+    found = step(secret, "rounds")
+    for _ in range(turn):
+        found = step(found, "round")
+    found = step(found, "calls")
+    for _ in range(call):
+        found = step(found, "call")
+    return step(found, "key")
+
+
 def source(run: str = "run", floating: bool = True) -> KeyedNoise:
-    return KeyedNoise(KEY, run, floating_point=floating)
+    return KeyedNoise(KeyChain.begin(KEY), run, floating_point=floating)
 
 
 @pytest.mark.parametrize("offset", [None, OFFSET])
@@ -32,7 +51,7 @@ def test_noise_on_whole_numbers(offset: Any, factor: Any) -> None:
     found = source(floating=False).add_gaussian(HERE, 3, 2, (core, factor, offset), np.array([1.7]))
     step = float(np.asarray(factor).reshape(-1)[0])
     scale = rounded_up(1.7 / abs(step))
-    whole = core + discrete_gaussian(scale, (1, 3), AesStream(KEY, "run", 3, 2))
+    whole = core + discrete_gaussian(scale, (1, 3), AesStream(key_of((0, 3, 2)), "run", 3, 2))
     assert np.array_equal(found, whole * step + (0 if offset is None else offset))
 
 
@@ -42,7 +61,7 @@ def test_floating_point_noise(offset: Any, kind: Any) -> None:
     core = np.array([[5.0, -7.0, 0.1]], kind)
     noise = source()
     found = noise.add_gaussian(HERE, 3, 2, (core, 2.0, offset), np.array([1.7]))
-    drawn = 1.7 * aes_normal((1, 3), AesStream(KEY, "run", 3, 2))
+    drawn = 1.7 * aes_normal((1, 3), AesStream(key_of((0, 3, 2)), "run", 3, 2))
     wanted = (core * 2.0 + drawn).astype(kind)
     assert np.array_equal(found, wanted if offset is None else wanted + offset)
     assert "floating-point" in noise.kind and "exact discrete" in source(floating=False).kind
@@ -61,15 +80,15 @@ def test_questions_and_views_name_other_streams_of_the_same_run() -> None:
             noise.enter(view)
         return noise
 
-    def by_hand(name: str) -> Any:
-        return l2_laplace(np.ones(1), (1, 5), AesStream(KEY, name, 1, 4))
+    def by_hand(name: str, view: int = 0) -> Any:
+        return l2_laplace(np.ones(1), (1, 5), AesStream(key_of((view, 1, 4)), name, 1, 4))
 
     assert np.array_equal(drawn(source("a")), by_hand("a"))
-    assert np.array_equal(drawn(entered("a", 1)), by_hand("a#1"))
-    assert np.array_equal(drawn(entered("a", 1, 2)), by_hand("a#2"))
-    assert np.array_equal(drawn(entered("b", 2)), by_hand("b#2"))
+    assert np.array_equal(drawn(entered("a", 1)), by_hand("a#1", 1))
+    assert np.array_equal(drawn(entered("a", 1, 2)), by_hand("a#2", 2))
+    assert np.array_equal(drawn(entered("b", 2)), by_hand("b#2", 2))
     assert np.array_equal(drawn(source("a").asked(b"\x01\xff")), by_hand("a?01ff"))
-    assert np.array_equal(drawn(entered("a", 3).asked(b"\x05")), by_hand("a#3?05"))
+    assert np.array_equal(drawn(entered("a", 3).asked(b"\x05")), by_hand("a#3?05", 3))
     with pytest.raises(PrivacyError, match="no question was given"):
         source().asked(b"")
 
@@ -77,14 +96,14 @@ def test_questions_and_views_name_other_streams_of_the_same_run() -> None:
 def test_samples_of_records() -> None:
     sizes, rates = np.array([40]), np.array([0.3])
     indptr, records = source().poisson_records(HERE, 2, 1, sizes, rates)
-    uniform = [int(word) >> 11 for word in AesStream(KEY, "run", 2, 1).words(40)]
+    uniform = [int(word) >> 11 for word in AesStream(key_of((0, 2, 1)), "run", 2, 1).words(40)]
     wanted = [k for k, u in enumerate(uniform) if u < 0.3 * 2**53]
     assert records.tolist() == wanted and indptr.tolist() == [0, len(wanted)]
     everybody = source().poisson_records(HERE, 2, 1, sizes, np.array([1.0]))[1]
     assert everybody.tolist() == list(range(40))
     for turn in range(20):
         indptr, one = source().one_record(HERE, turn, 1, np.array([7]))
-        word = int(AesStream(KEY, "run", turn, 1).words(1)[0])
+        word = int(AesStream(key_of((0, turn, 1)), "run", turn, 1).words(1)[0])
         assert one.tolist() == [word % 7] and indptr.tolist() == [0, 1]
 
 
@@ -110,11 +129,12 @@ def test_shared_noise_is_the_signed_sum_over_the_edges() -> None:
     edges = (np.array([0, 2]), np.array([4, 9]), np.array([1.0, -1.0]))
     with pytest.raises(PrivacyError, match="keys of the edges"):
         noise.shared(edges, 3, 1, 2)
-    noise.share(lambda k: keys[k], "both ends")
+    noise.share(lambda k: KeyChain.begin(keys[k]), "both ends")
     for view in (0, 5):
         if view:
             noise.enter(view)
-        streams = [AesStream(keys[k], f"both ends#{view}", 3, 1) for k in (4, 9)]
+        place = (view, 3, 1)
+        streams = [AesStream(key_of(place, keys[k]), f"both ends#{view}", 3, 1) for k in (4, 9)]
         wanted = aes_normal((1, 2), streams[0]) - aes_normal((1, 2), streams[1])
         np.testing.assert_allclose(noise.shared(edges, 3, 1, 2), wanted, rtol=1e-15)
     with pytest.raises(TypeError, match="secret key"):

@@ -18,6 +18,7 @@ import tacenda as tc
 from support import A, privacy_for, run_spec
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import NetworkError
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.door import Door
@@ -132,7 +133,9 @@ def play(
     assert calibration is not None
     own, plan = facts.rows(mine), calibration.plan.rows(mine)
     source: Any = (
-        KeyedNoise(bytes(32), "a run", floating_point=False) if whole else SimulatedNoise(4)
+        KeyedNoise(KeyChain.begin(bytes(32)), "a run", floating_point=False)
+        if whole
+        else SimulatedNoise(4)
     )
     args = (data.store, data.sizes, mine, own, source)
     queries = LatticeQueries(*args, 2.0**-24) if whole else Queries(*args)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import seal
@@ -27,8 +28,8 @@ def door(source: Any) -> Door:
 
 
 def keyed() -> KeyedNoise:
-    noise = KeyedNoise(bytes(32), "a run", floating_point=True)
-    noise.share(lambda k: bytes([k]) * 32, "a run and its members")
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "a run", floating_point=True)
+    noise.share(lambda k: KeyChain.begin(bytes([k]) * 32), "a run and its members")
     return noise
 
 

@@ -1,10 +1,12 @@
 """Noise of a real node: a keyed AES stream for every (run, round, call, question), on the integer
 lattice wherever a query allows it.
 
-The key comes from the operating system and stays with the node. A step that is done again after a
-crash draws the same noise again, which it must: a second draw on the same answer would be a second
-release. Another question at the same place (an old copy of the state, a neighbour that sends other
-rows than before) has another digest, and so meets other noise.
+Each place (view, round, call) has a key of its own, from a chain that begins with the operating
+system's entropy and goes one way (`key_chain`). Until what it hides is durable, a step that is done
+again draws the same noise, which it must: a second draw on the same answer would be a second
+release. After that the chain has passed the place, and nobody draws there again. Another question
+at the same place (an old copy of the state, a neighbour that sends other rows than before) has
+another digest, and so meets other noise.
 
 A gradient of `problem.lattice` arrives as whole numbers (int64) times a public factor plus a public
 offset. Its noise is an exact discrete Gaussian added to the whole numbers, before anything becomes
@@ -23,12 +25,17 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.errors import PrivacyError
 from tacenda.privacy.noise.discrete import AesStream, aes_normal, discrete_gaussian, l2_laplace
+from tacenda.privacy.noise.key_chain import Keys
 from tacenda.privacy.noise.sources import ByPlace
 
 Parts = tuple[Array, Any, Array | None]
 SCALE_BITS = (
     30  # scales are rounded up to so many bits, so that equal rounds share one table of the sampler
 )
+
+
+# In a round that is made again the sample's key is gone, and what was released of it is stored
+_NO_RECORDS = np.zeros(2, np.int64), np.zeros(0, np.int64)
 
 
 def keyed_kind(*, doubles: bool, masked: bool) -> str:
@@ -47,13 +54,13 @@ class KeyedNoise:
     data means other noise. masked: the run adds masks; the statement says so, also that of a start
     in which nothing was drawn."""
 
-    def __init__(self, key: bytes, run: str, *, floating_point: bool, masked: bool = False) -> None:
-        self._key, self._run, self._floating_point = key, run, floating_point
+    def __init__(self, keys: Keys, run: str, *, floating_point: bool, masked: bool = False) -> None:
+        self._keys, self._run, self._floating_point = keys, run, floating_point
         self._masked = masked
         self.kind = keyed_kind(doubles=floating_point, masked=masked)
         self._question = ""
         self._view = 0
-        self._edge_key: Callable[[int], bytes] | None = None
+        self._edge_keys: Callable[[int], Keys] | None = None
         self._edge_run = ""
 
     by_question = True
@@ -71,16 +78,17 @@ class KeyedNoise:
         return named
 
     def _stream(self, turn: int, call: int) -> AesStream:
-        return AesStream(self._key, self._run + self._question, turn, call)
+        key = self._keys.key((self._view, turn, call))
+        return AesStream(key, self._run + self._question, turn, call)
 
-    def share(self, edge_key: Callable[[int], bytes], run: str) -> None:
+    def share(self, edge_keys: Callable[[int], Keys], run: str) -> None:
         """The keys of the edges in use, by their number, and the name that both ends give to this
         run and its members.
 
         Where the two ends do not mean the same members their streams differ, and nothing cancels:
         more noise, never less.
         """
-        self._edge_key, self._edge_run = edge_key, run
+        self._edge_keys, self._edge_run = edge_keys, run
 
     def enter(self, view: int) -> None:
         """After a change of membership: streams of a new name,
@@ -138,13 +146,13 @@ class KeyedNoise:
         return out
 
     def _edge_stream(self, edge: int, use: str, turn: int, call: int) -> AesStream:
-        if self._edge_key is None:
+        if self._edge_keys is None:
             raise PrivacyError(
                 "Noise shared by neighbours needs the keys of the edges, "
                 "and this node was set up without them."
             )
         name = f"{self._edge_run}#{self._view}{use}"
-        return AesStream(self._edge_key(edge), name, turn, call)
+        return AesStream(self._edge_keys(edge).key((self._view, turn, call)), name, turn, call)
 
     def l2_laplace(self, nodes: Array, turn: int, call: int, rate: Array, dim: int) -> Array:
         self._accept("l2-Laplace noise")
@@ -153,12 +161,16 @@ class KeyedNoise:
     def poisson_records(
         self, nodes: Array, turn: int, call: int, sizes: Array, rates: Array
     ) -> tuple[Array, Array]:
+        if self._keys.has_passed((self._view, turn, call)):
+            return _NO_RECORDS
         words = self._stream(turn, call).words(int(sizes[0]))
         uniform = (words >> np.uint64(11)).astype(float) * 2.0**-53
         chosen = np.flatnonzero(uniform < rates[0]).astype(np.int64)
         return np.array([0, len(chosen)], np.int64), chosen
 
     def one_record(self, nodes: Array, turn: int, call: int, sizes: Array) -> tuple[Array, Array]:
+        if self._keys.has_passed((self._view, turn, call)):
+            return _NO_RECORDS
         stream, m = self._stream(turn, call), int(sizes[0])
         limit = (2**64 // m) * m  # beyond it the remainder would favour small numbers
         word = int(stream.words(1)[0])

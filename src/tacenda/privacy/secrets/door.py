@@ -129,6 +129,14 @@ class Door:
         parts = open_parts(value)
         asked = self._named(value, parts[0].dtype.str, value.shape[1], kind, amount)
         self.ledger.charge(turn, call, charge, asked)
+        return self.ledger.once(
+            turn, call, lambda: self._noisy(parts, turn, call, kind, amount, asked)
+        )
+
+    def _noisy(
+        self, parts: Any, turn: int, call: int, kind: NoiseKind, amount: Any, asked: bytes
+    ) -> Array:
+        """The value in its parts plus noise, once it is charged for."""
         source = self.noise.asked(asked)
         if kind is NoiseKind.GAUSSIAN:
             return source.add_gaussian(self.nodes, turn, call, parts, amount)
@@ -137,12 +145,12 @@ class Door:
         core, factor, offset = parts
         if kind is NoiseKind.L2_LAPLACE:
             released = core * as_column(factor) + source.l2_laplace(
-                self.nodes, turn, call, amount, value.shape[1]
+                self.nodes, turn, call, amount, core.shape[1]
             )
         else:
             assert self.shared is not None
             released = source.add_gaussian(self.nodes, turn, call, (core, factor, None), amount)
-            edges = source.shared(self.shared.edges, turn, call, value.shape[1])
+            edges = source.shared(self.shared.edges, turn, call, core.shape[1])
             released += ((self.shared.ratio * amount)[:, None] * edges).astype(released.dtype)
         return released if offset is None else released + offset
 
@@ -174,10 +182,14 @@ class Door:
         self._check_fine(std / unit)
         asked = self._named(value, core.dtype.str, value.shape[1], NoiseKind.MASKED, std)
         self.ledger.charge(turn, call, charge, asked)
-        source = self.noise.asked(asked)
-        own = source.whole_gaussian(self.nodes, turn, call, std / unit, value.shape[1])
-        masks = source.masks(self.shared.edges, turn, call, value.shape[1])
-        return core.view(np.uint64) + own.view(np.uint64) + masks, unit
+        source, edges, width = self.noise.asked(asked), self.shared.edges, value.shape[1]
+
+        def masked() -> Array:
+            own = source.whole_gaussian(self.nodes, turn, call, std / unit, width)
+            masks = source.masks(edges, turn, call, width)
+            return np.asarray(core.view(np.uint64) + own.view(np.uint64) + masks)
+
+        return self.ledger.once(turn, call, masked), unit
 
     @staticmethod
     def public_unit(value: Bounded) -> float:
@@ -262,10 +274,13 @@ class Door:
             nothing = (np.zeros((len(self.nodes), d)), 0.0, None)
             return source.add_gaussian(self.nodes, turn, place, nothing, size)
 
-        core, offset = question.solve(draw(call, amount.amount), amount.extra)
-        if amount.gap is not None:
-            core = core + draw(call + 1, amount.gap)
-        return np.asarray(core if offset is None else core + offset)
+        def solved() -> Array:
+            core, offset = question.solve(draw(call, amount.amount), amount.extra)
+            if amount.gap is not None:
+                core = core + draw(call + 1, amount.gap)
+            return np.asarray(core if offset is None else core + offset)
+
+        return self.ledger.once(turn, call, solved, places=2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -245,6 +245,13 @@ class Ledger:
         self.charges.add(charge)
         self._made += 1
 
+    def once(self, turn: int, call: int, draw: Callable[[], Array], places: int = 1) -> Array:
+        """What a charged release gives; a real node's ledger stores it, and never draws it again.
+
+        places: how many places of the round its noise takes.
+        """
+        return draw()
+
     def _is_covered(self, charge: Charge, allowed: Charge) -> bool:
         """`covered_by`, whose answer stays the same while the two objects do; notes whether they
         are equal."""

@@ -14,6 +14,7 @@ from node_stage import small_contract
 from tacenda.errors import BudgetError
 from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.noise.key_chain import KeyChain
 from tacenda.privacy.noise.keyed import KeyedNoise
 from tacenda.problem.problem import Problem
 from tacenda.questions.lattice import LatticeQueries
@@ -165,7 +166,7 @@ def test_the_map_is_part_of_the_question() -> None:
     from tacenda.privacy.secrets.bounded import question_of
     from tacenda.questions.facts import Facts, RecordMap
 
-    noise = KeyedNoise(bytes(32), "run", floating_point=False)
+    noise = KeyedNoise(KeyChain.begin(bytes(32)), "run", floating_point=False)
     here = np.zeros(1, np.int64)
     own = (problem.store, problem.sizes, here, Facts.of(problem), noise)
     asked = set()

@@ -398,7 +398,7 @@ def test_a_state_of_another_version_is_named(tmp_path: Path) -> None:
 
 def test_a_charge_needs_a_bound_state(tmp_path: Path) -> None:
     state = NodeState(tmp_path)
-    with pytest.raises(StateError, match="no noise key"):
+    with pytest.raises(StateError, match="no lasting key"):
         state.commit([((0, 1, 0), EVENT, b"q")], [], None)
     state.close()
 

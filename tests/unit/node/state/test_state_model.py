@@ -196,31 +196,37 @@ def test_a_state_says_whose_it_is(given: Any, words: str, tmp_path: Path) -> Non
     state.close()
 
 
-def test_a_mark_holds_the_newest_of_its_two_slots(tmp_path: Path) -> None:
+def test_a_mark_is_written_twice_over_the_one_before(tmp_path: Path) -> None:
     """A torn write leaves the other slot; what was sealed with another key, or cut, is nothing."""
     path, heads = tmp_path / "marks" / "m", [(k, (bytes([k]) * 32).hex()) for k in range(5)]
     key = b"k" * 32
     mark = Mark(path, key)
     assert mark.open() is None
-    mark.create(START)
-    for head in heads[1:]:
-        mark.write(head)
+    mark.create(START, b"0" * 32)
+    for k, head in enumerate(heads[1:], 1):
+        mark.write(head, bytes([48 + k]) * 32)
     mark.close()
-    whole = path.read_bytes()
-    assert len(whole) == 1024 and path.stat().st_mode & 0o777 == 0o600
-    assert _read(path, key) == heads[4]
-    newest = 0 if head_of(whole[:72], key) == heads[4] else 512
-    torn = bytearray(whole)
-    torn[newest + 20] ^= 1
-    path.with_name("torn").write_bytes(torn)
-    assert _read(path.with_name("torn"), key) == heads[3]
+    whole, last = path.read_bytes(), (heads[4], b"4" * 32)
+    assert len(whole) == 8192 and path.stat().st_mode & 0o777 == 0o600
+    assert whole[:4096] == whole[4096:] and not any(bytes([48 + k]) * 32 in whole for k in range(4))
+    assert _read(path, key) == last
+    for slot in (0, 4096):
+        torn = bytearray(whole)
+        torn[slot + 20] ^= 1
+        path.with_name("torn").write_bytes(torn)
+        assert _read(path.with_name("torn"), key) == last
+        torn[4116 - slot] ^= 1
+        path.with_name("torn").write_bytes(torn)
+        with pytest.raises(StateError, match="damaged or belongs to another state"):
+            _read(path.with_name("torn"), key)
+    path.with_name("torn").write_bytes(whole)
     with pytest.raises(StateError, match="damaged or belongs to another state"):
         _read(path.with_name("torn"), b"x" * 32)
     assert head_of(head_record(heads[2], key), key) == heads[2]
     assert head_of(head_record(heads[2], key)[:-1], key) is None
     assert head_of(head_record(heads[2], key) + b"!", key) is None
     with pytest.raises(StateError, match="is not open"):
-        Mark(path, key).write(heads[1])
+        Mark(path, key).write(heads[1], bytes(32))
 
 
 def _read(path: Path, key: bytes) -> Any:
@@ -248,9 +254,9 @@ def test_a_state_that_has_no_key_is_lost(tmp_path: Path) -> None:
         state = NodeState(folder)
         state.bind("run", "me", "records")
         state.put({} if key is None else {"key": key}, forget=["key"] if key is None else None)
-        with pytest.raises(StateError, match="it has no noise key"):
+        with pytest.raises(StateError, match="it has no lasting key"):
             state.bind("run", "me", "records")
-        with pytest.raises(StateError, match="it has no noise key"):
+        with pytest.raises(StateError, match="it has no lasting key"):
             state.keep_mark(tmp_path / "mark")
         state.close()
     assert not (tmp_path / "mark").exists()
@@ -286,21 +292,21 @@ def test_nothing_to_write_is_no_transaction(tmp_path: Path) -> None:
 def test_a_mark_that_is_not_open_is_not_written(tmp_path: Path) -> None:
     mark = Mark(tmp_path / "m", b"k" * 32)
     with pytest.raises(StateError, match="is not open; nothing was sent"):
-        mark.write((1, START[1]))
-    mark.create(START)
+        mark.write((1, START[1]), bytes(32))
+    mark.create(START, b"s" * 32)
     mark.close()
     with pytest.raises(StateError, match="is not open; nothing was sent"):
-        mark.write((1, START[1]))
-    assert _read(tmp_path / "m", b"k" * 32) == START
+        mark.write((1, START[1]), bytes(32))
+    assert _read(tmp_path / "m", b"k" * 32) == (START, b"s" * 32)
 
 
 def test_where_no_mark_can_be_made_or_read_the_reason_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     beyond = Mark(tmp_path / "file" / "m", b"k" * 32)
     with pytest.raises(StateError, match=r"cannot be written \(.+\); nothing was sent"):
-        beyond.create(START)
+        beyond.create(START, bytes(32))
     deep = Mark(tmp_path / "one" / "two" / "m", b"k" * 32)
-    deep.create(START)  # folders that are missing are made, for their owner alone
+    deep.create(START, bytes(32))  # folders that are missing are made, for their owner alone
     deep.close()
     assert deep.path.parent.stat().st_mode & 0o777 == 0o700
     (tmp_path / "folder").mkdir()
