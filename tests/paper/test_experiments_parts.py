@@ -13,6 +13,7 @@ import pytest
 import tacenda as tc
 from tacenda.algorithms.whitened import Whitened
 from tacenda_papers.experiments import (
+    claims,
     concentrated,
     equal_privacy,
     generated,
@@ -28,7 +29,7 @@ from tacenda_papers.experiments.cells import LOCAL_LOSS, carry_out, ledger_name,
 from tacenda_papers.experiments.half_steps import RecycledHalfSteps
 from tacenda_papers.experiments.registry import EXPERIMENTS
 from tacenda_papers.experiments.rows import Rows
-from tacenda_papers.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Finding, Size
+from tacenda_papers.experiments.spec import NO_PRIVACY, PUBLISHED, SOUND, Cell, Claim, Finding, Size
 
 GENERATED = {"name": "classification", "n": 240, "features": 4, "seed": 1}
 
@@ -190,6 +191,37 @@ def test_a_difference_within_two_standard_errors_is_said_to_be_so() -> None:
             and "within two standard errors" in judge(near).sentence
         )
         assert judge(far).holds and judge(far).sure and "1.1 ± 0.1" in judge(far).detail
+
+
+def test_a_single_run_decides_nothing() -> None:
+    """Its error is unknown and not 0, however large the difference; so are a whole claim's."""
+    one = Rows(_rows("a", [1.0]) + _rows("b", [9.0]))
+    assert math.isnan(one.error(method="a")) and judging.apart(8.0, one.error(method="a")) is None
+    assert judging.apart(8.0, 0.0) and judging.apart(0.1, 0.2) is False
+    found = [
+        judging.below(one, SOUND, "a", "b", "a is less"),
+        judging.ranked(one, SOUND, "a", "a is less than all"),
+        judging.falls(Rows(_rows("a", [3, 2, 1])), SOUND, "m", "epsilon", "a is less each time"),
+    ]
+    for each in found:
+        assert each.holds and each.sure is None and "one run: error unknown" in each.sentence
+        assert "±" not in each.sentence
+    claim = Claim("", "", "", (("here", "a is less"),), "")
+    assert claims.decide(claim, {"here": found}).verdict == claims.UNDECIDED
+
+
+def test_a_factor_between_two_means_is_told_with_its_error() -> None:
+    def pair(*values: float) -> Rows:
+        seeds = [{**r, "seed": k} for k, v in enumerate(values) for r in _rows("b", [v])]
+        return Rows([*seeds, *(dict(r, method="a", value=1.0) for r in seeds)])
+
+    assert judging.within(pair(1.1, 1.11), "a", "b", 1.25) == (True, True)
+    assert judging.within(pair(1.5, 1.51), "b", "a", 1.25) == (False, True)
+    assert judging.within(pair(1.2, 1.26), "a", "b", 1.25) == (True, False)
+    assert judging.within(pair(1.1), "a", "b", 1.25) == (True, None)
+    runs = Rows({**r, "seed": k} for k in (0, 1) for r in _rows("a", [1.0 + k, 4.0 + k]))
+    last = judging.over_seeds(runs, lambda run: float(run.values().max()))
+    assert last == pytest.approx((4.5, 0.5))  # maxima 4 and 5
 
 
 def test_tables_hold_means_and_errors_of_the_last_round() -> None:

@@ -13,7 +13,15 @@ from tacenda.schedules import SquareRoot, to_plain
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing
 from tacenda_papers.experiments.cells import TEST
-from tacenda_papers.experiments.judging import apart, below, falls, true_epsilons, value
+from tacenda_papers.experiments.judging import (
+    apart,
+    below,
+    falls,
+    over_seeds,
+    plus_minus,
+    true_epsilons,
+    value,
+)
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -242,19 +250,18 @@ def _course_findings(rows: Rows, words: str) -> list[Finding]:
 def _rate(rows: Rows, name: str, words: str) -> Finding:
     """The slope of log suboptimality against log t over the last nine tenths of the
     rounds; -1 is the optimal rate."""
-    slopes = []
-    for seed in rows.distinct("seed"):
-        part = rows.where(method=name, metric="suboptimality", seed=seed)
-        at, mean, _, _ = part.curve("round")
+
+    def slope_of(run: Rows) -> float:
+        at, mean, _, _ = run.curve("round")
         late = at >= at[-1] / 10
-        slopes.append(float(np.polyfit(np.log(at[late]), np.log(mean[late]), 1)[0]))
-    slope = float(np.mean(slopes))
-    error = float(np.std(slopes, ddof=1) / math.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
+        return float(np.polyfit(np.log(at[late]), np.log(mean[late]), 1)[0])
+
+    slope, error = over_seeds(rows.where(method=name, metric="suboptimality"), slope_of)
     return Finding(
         PUBLISHED,
         f"without noise DP-DDA's suboptimality falls at least like t^-0.8 ({words})",
         slope <= -0.8,
-        f"Like t^{slope:.2f} ± {error:.1g} over the last nine tenths of the rounds; "
+        f"Like t^{slope:.2f}{plus_minus(error)} over the last nine tenths of the rounds; "
         "1/t is the optimal rate.",
         apart(slope + 0.8, error),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacenda_papers.experiments import drawing, tables
 from tacenda_papers.experiments.cells import TEST
+from tacenda_papers.experiments.judging import apart, below
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import NO_PRIVACY, SOUND, Cell, Experiment, Finding, Size
 from tacenda_papers.experiments.tuning import METHODS, TABLE, TRIALS
@@ -246,6 +247,7 @@ def _findings(rows: Rows) -> list[Finding]:
                     claim,
                     decentralised[order[0]] > means[ALONE],
                     f"Test accuracy: {told}{lines}.",
+                    below(part, SOUND, ALONE, order[0], "").sure,
                 )
             )
     return [*made, *_noise_in_the_objective(rows)]
@@ -322,8 +324,7 @@ def _noise_in_the_objective(rows: Rows) -> list[Finding]:
         both = [p for p in _settings(rows) if {old, new} <= set(p.distinct("method"))]
         if both:
             pairs = [(p.mean(method=new), p.mean(method=old)) for p in both]
-            errors = [np.hypot(p.error(method=new), p.error(method=old)) for p in both]
-            clear = sum(a - b >= 2 * e for (a, b), e in zip(pairs, errors, strict=True))
+            clear = sum(bool(below(p, SOUND, old, new, "").sure) for p in both)
             after, before = np.mean(pairs, axis=0)
             made.append(
                 Finding(
@@ -350,8 +351,8 @@ def _winners(rows: Rows, without: tuple[str, ...]) -> str:
                 key=lambda m: -part.mean(method=m),
             )
             lead = part.mean(method=order[0]) - part.mean(method=order[1])
-            error = float(np.hypot(part.error(method=order[0]), part.error(method=order[1])))
-            wins.setdefault(order[0], []).append(lead >= 2 * error)
+            errors = (part.error(method=m) for m in order[:2])
+            wins.setdefault(order[0], []).append(bool(apart(lead, *errors)))
     order = sorted(wins, key=lambda m: -len(wins[m]))
     told = ", ".join(f"{m} in {len(wins[m])} ({sum(wins[m])} clearly)" for m in order)
     return f"{told} of {sum(map(len, wins.values()))} settings"

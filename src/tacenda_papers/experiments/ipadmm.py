@@ -11,7 +11,15 @@ import numpy as np
 from tacenda.report import Column, TextTable
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing, note_one
-from tacenda_papers.experiments.judging import apart, below, both_modes, falls, ranked, value
+from tacenda_papers.experiments.judging import (
+    apart,
+    below,
+    both_modes,
+    falls,
+    plus_minus,
+    ranked,
+    value,
+)
 from tacenda_papers.experiments.rows import Row, Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -354,7 +362,7 @@ def _inner_table(rows: Rows) -> list[TextTable]:
                     mode,
                     name.removeprefix("IPADMM, "),
                     *risks,
-                    f"{gain:.4f} ± {error:.1g}",
+                    f"{gain:.4f}{plus_minus(error)}",
                     f"{own.rows[0]['true_epsilon']:.4g}",
                 ]
             )

@@ -30,7 +30,7 @@ def falls(
     numbers = ", ".join(
         f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in at
     )
-    error = np.hypot(part.error(**{x: at[0]}), part.error(**{x: at[-1]}))
+    errors = [part.error(**{x: a}) for a in (at[0], at[-1])]
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
     first, last = (
         f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in (at[0], at[-1])
@@ -40,7 +40,7 @@ def falls(
         claim,
         holds,
         f"{numbers[0].upper()}{numbers[1:]}.",
-        _sure(drop, error),
+        apart(drop, *errors),
         f"{first}, {last}",
     )
 
@@ -76,22 +76,38 @@ def below(rows: Rows, mode: str, better: str, worse: str, claim: str) -> Finding
 
 def value(rows: Rows, **equal: Any) -> str:
     """A mean with its standard error, if there are seeds enough to have one: "0.4652 ± 0.0004"."""
-    mean, error = rows.mean(**equal), rows.error(**equal)
-    return f"{mean:.4g}" + (f" ± {error:.1g}" if error > 0 else "")
+    return f"{rows.mean(**equal):.4g}{plus_minus(rows.error(**equal))}"
 
 
-def _apart(rows: Rows, one: str, other: str) -> bool:
+def plus_minus(error: float) -> str:
+    """A standard error behind its mean: " ± 0.0004"; nothing if it is 0 or unknown."""
+    return f" ± {error:.1g}" if error > 0 else ""
+
+
+def _apart(rows: Rows, one: str, other: str) -> bool | None:
     gap = rows.mean(method=one) - rows.mean(method=other)
-    return one == other or _sure(gap, np.hypot(rows.error(method=one), rows.error(method=other)))
+    return one == other or apart(gap, rows.error(method=one), rows.error(method=other))
 
 
-def apart(gap: float, *errors: float) -> bool:
-    """Whether a gap is at least two standard errors of its two sides."""
-    return _sure(gap, math.hypot(*errors))
+def apart(gap: float, *errors: float) -> bool | None:
+    """Whether a gap is at least two standard errors of its two sides; None where one of them is
+    unknown, as that of a single run is. A side that is the same at every seed has an error of 0."""
+    error = math.hypot(*errors)
+    return None if math.isnan(error) else abs(gap) >= 2 * error
 
 
-def _sure(gap: float, error: float) -> bool:
-    return bool(abs(gap) >= 2 * error)
+def within(rows: Rows, one: str, other: str, factor: float) -> tuple[bool, bool | None]:
+    """Whether the means of two methods are within a factor of each other, and whether that is
+    clear: how far the logarithm of their ratio is from that of the factor."""
+    means, errors = ([of(method=m) for m in (one, other)] for of in (rows.mean, rows.error))
+    away = abs(math.log(means[0] / means[1])) - math.log(factor)
+    return away <= 0, apart(away, *(e / m for e, m in zip(errors, means, strict=True)))
+
+
+def over_seeds(rows: Rows, statistic: Callable[[Rows], float]) -> tuple[float, float]:
+    """The mean of a statistic of each seed's rows, and its standard error."""
+    each = Rows({"value": statistic(rows.where(seed=s))} for s in rows.distinct("seed"))
+    return each.mean(), each.error()
 
 
 def count(found: Sequence[Finding], mode: str) -> str:

@@ -13,7 +13,7 @@ from tacenda.schedules import Geometric, to_plain
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing
 from tacenda_papers.experiments.cells import LOCAL_LOSS
-from tacenda_papers.experiments.judging import apart, below, ranked, true_epsilons
+from tacenda_papers.experiments.judging import apart, below, plus_minus, ranked, true_epsilons
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -442,7 +442,7 @@ def _more_at_strong(rows: Rows, mode: str) -> Finding:
         "R-ADMM's lead is larger at the strong level than at the weak one",
         leads["strong"] > max(leads["weak"], 0.0),
         "Lead over the better of DVP and PP: "
-        + ", ".join(f"{leads[k]:.3g} ± {errors[k]:.1g} at the {k} level" for k in leads)
+        + ", ".join(f"{leads[k]:.3g}{plus_minus(errors[k])} at the {k} level" for k in leads)
         + ".",
         apart(leads["strong"] - leads["weak"], *errors.values()),
     )

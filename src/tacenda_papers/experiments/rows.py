@@ -75,9 +75,9 @@ class Rows:
         return float(found.mean()) if len(found) else float("nan")
 
     def error(self, **equal: Any) -> float:
-        """The standard error of `mean`; 0 for fewer than two values."""
+        """The standard error of `mean`; NaN, unknown, for fewer than two values."""
         found = self.where(**equal).values()
-        return float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
+        return float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("nan")
 
     def curve(self, x: str) -> tuple[Array, Array, Array, Array]:
         """(x, mean, least, largest) of the values at each x, over the seeds."""

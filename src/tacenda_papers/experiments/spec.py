@@ -100,7 +100,8 @@ class Finding:
     """One statement that the rows bear out or not; mode "as published" or "sound"; detail holds the
     numbers.
 
-    sure is False where the difference that decides is below two standard errors of the seeds' mean.
+    sure is False where the difference that decides is below two standard errors of the seeds' mean,
+    and None where a single run leaves that error unknown.
     short: the deciding numbers alone, for the table of claims, where detail is long.
     """
 
@@ -108,14 +109,18 @@ class Finding:
     claim: str
     holds: bool
     detail: str
-    sure: bool = True
+    sure: bool | None = True
     short: str = ""
 
     @property
     def sentence(self) -> str:
         word = "Holds" if self.holds else "Does not hold"
-        doubt = "" if self.sure else " (within two standard errors)"
-        return f"{word}{doubt}: {self.claim}. {self.detail}"
+        doubt = {
+            True: "",
+            False: " (within two standard errors)",
+            None: " (one run: error unknown)",
+        }
+        return f"{word}{doubt[self.sure]}: {self.claim}. {self.detail}"
 
 
 @dataclass(frozen=True)

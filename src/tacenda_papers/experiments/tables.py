@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tacenda.report import Column, TextTable
+from tacenda_papers.experiments.judging import plus_minus
 from tacenda_papers.experiments.rows import Row, Rows
 
 LABELS = ("example", "spectrum", "level", "epsilon", "inner_steps", "nodes", "graph", "setting")
@@ -63,8 +64,7 @@ def with_error(rows: Rows) -> str:
     nothing of none."""
     if not len(rows):
         return ""
-    mean, error = rows.mean(), rows.error()
-    return _short(mean) + (f" ± {error:.1g}" if error > 0 else "")
+    return _short(rows.mean()) + plus_minus(rows.error())
 
 
 def as_markdown(table: TextTable) -> str:

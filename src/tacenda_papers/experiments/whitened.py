@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tacenda.report import Column, TextTable
 from tacenda_papers.experiments import drawing, tables
 from tacenda_papers.experiments.cells import TEST
+from tacenda_papers.experiments.judging import apart
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import SOUND, Cell, Experiment, Finding, Size
 from tacenda_papers.experiments.tuning import PAIRED, TABLE, TRIALS, WHITENED
@@ -82,7 +81,6 @@ def _findings(rows: Rows) -> list[Finding]:
         part = rows.where(epsilon=eps, metric="objective").last()
         for m in _plain(part):
             plain, mapped = part.where(method=m), part.where(method=m + WHITENED)
-            apart = abs(plain.mean() - mapped.mean())
             made.append(
                 Finding(
                     SOUND,
@@ -90,7 +88,7 @@ def _findings(rows: Rows) -> list[Finding]:
                     mapped.mean() < plain.mean(),
                     f"Objective {tables.with_error(plain)} plain, "
                     f"{tables.with_error(mapped)} whitened.",
-                    apart >= 2 * float(np.hypot(plain.error(), mapped.error())),
+                    apart(mapped.mean() - plain.mean(), mapped.error(), plain.error()),
                 )
             )
     return made
