@@ -63,7 +63,7 @@ def _word(found: Sequence[Finding]) -> str:
 def _figures(found: Sequence[Finding]) -> str:
     if len(found) <= MOST_SHOWN:
         return "; ".join(_numbers(f) for f in found)
-    held, clear = [f for f in found if f.holds], [f for f in found if f.holds and f.sure]
+    held, clear = [f for f in found if f.holds], [f for f in found if f.clear]
     lost = [f for f in found if not f.holds]
     shown = [part[0] for part in (clear or held, lost) if part]
     count = f"in {len(held)} of {len(found)} settings ({len(clear)} clearly)"

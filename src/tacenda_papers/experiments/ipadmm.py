@@ -321,7 +321,7 @@ def _inner_findings(rows: Rows) -> list[Finding]:
 def _inner_survives(found: list[Finding], rows: Rows) -> str:
     def told(part: str) -> str:
         asked = [f for f in found if f.mode == SOUND and part in f.claim]
-        clear = sum(f.holds and f.sure for f in asked)
+        clear = sum(f.clear for f in asked)
         return f"in {sum(f.holds for f in asked)} of {len(asked)} settings ({clear} clearly)"
 
     constant = next(f for f in found if f.mode == SOUND and "constant" in f.claim)

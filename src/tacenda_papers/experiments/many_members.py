@@ -177,7 +177,7 @@ def _findings(rows: Rows) -> list[Finding]:
     q = "shared noise, q = 1"
     for g in [g for g in best.distinct("graph") if g != "-"]:
         n = max(best.where(graph=g).distinct("nodes"))
-        part = best.where(lambda r, g=g: r["graph"] in (g, "-"), nodes=n)
+        part = Rows([*best.where(graph=g, nodes=n), *best.where(graph="-", nodes=n)])
         claim = f"noise shared by neighbours beats independent noise on {n} nodes, {g}"
         found = below(part, SOUND, q, "independent noise", claim)
         server = value(part, method=CENTRAL)

@@ -269,7 +269,7 @@ def _private(size: Size) -> list[Cell]:
     made, turns, nodes = [], _iterations(size), 5
     shape: dict[str, Any] = {**_shape(size, nodes), "every": 1}
     for mode in (PUBLISHED, SOUND):
-        for level, eps in (("weak", _levels(mode)[1]), ("strong", _levels(mode)[0])):
+        for level, eps in LEVELS[mode].items():
             for name, algorithm, rounds in _methods(turns, mode):
                 made += [
                     Cell(
@@ -287,11 +287,12 @@ def _private(size: Size) -> list[Cell]:
     return made
 
 
-def _levels(mode: str) -> tuple[float, float]:
-    """(strong, weak): total pure loss as published, epsilon at delta 1e-5 when sound."""
-    return (8.0, 20.0) if mode == PUBLISHED else (2.0, 8.0)
-
-
+# Total pure loss as published. When sound, epsilon at delta 1e-5: strong and weak are what R-ADMM's
+# noise as published has by the account, so that this method runs with the paper's own noise
+LEVELS: dict[str, dict[str, float]] = {
+    PUBLISHED: {"strong": 8.0, "weak": 20.0},
+    SOUND: {"strong": 0.999, "weak": 2.21, "weakest": 8.0},
+}
 DVP, DVP_AS_PRINTED, BOTH = "ADMM-DVP", "ADMM-DVP, noise of Zhang and Zhu (2016)", "R-ADMM + M-ADMM"
 GROWING = {
     "penalty": to_plain(Geometric(1.0, 1.01)),
@@ -344,8 +345,8 @@ def _private_charts(rows: Rows) -> list[Any]:
             tab=f"{mode}, {level}",
             x="iteration",
         )
-        for mode in (PUBLISHED, SOUND)
-        for level in ("strong", "weak")
+        for mode, levels in LEVELS.items()
+        for level in levels
     ]
     return [*made, _loss_chart(rows)]
 
@@ -362,7 +363,7 @@ def _loss_chart(rows: Rows) -> Any:
     """Zhang et al.'s (2018) P(t): the claimed loss grows at odd iterations only, so that R-ADMM may
     spend twice as much on each."""
     turns = np.arange(1, int(max(r["round"] for r in rows)) + 1)
-    total = _levels(PUBLISHED)[0]
+    total = LEVELS[PUBLISHED]["strong"]
     spent = np.ceil(turns / 2) / np.ceil(turns[-1] / 2) * total
     example = theory.recycled_privacy_bound(
         1, noise_rate=1.0, sizes=9044, degrees=2, penalty=1.0, strength=STRENGTH, loss_scale=SCALE
@@ -388,8 +389,8 @@ def _loss_chart(rows: Rows) -> Any:
 
 def _private_findings(rows: Rows) -> list[Finding]:
     made = []
-    for mode in (PUBLISHED, SOUND):
-        for level in ("strong", "weak"):
+    for mode, levels in LEVELS.items():
+        for level in levels:
             part = rows.where(mode=mode, level=level).last()
             three = part.where(lambda r: r["method"] in ("R-ADMM", DVP, "M-ADMM-PP"))
             made.append(
@@ -462,7 +463,7 @@ def _private_survives(found: list[Finding], rows: Rows) -> str:
         )
         + (
             f"; there it is ahead in {sum(f.holds for f in alike)} of {len(alike)} pairs of equal "
-            f"penalties ({sum(f.holds and f.sure for f in alike)} clearly)"
+            f"penalties ({sum(f.clear for f in alike)} clearly)"
             if alike
             else ""
         )
@@ -490,8 +491,8 @@ def _penalty(size: Size) -> list[Cell]:
             algorithm={"name": "radmm", **settings},
             rounds=turns // 2,
             seed=s,
-            privacy=_budget(name, mode, _levels(mode)[0], turns // 2),
-            labels={"epsilon": _levels(mode)[0]},
+            privacy=_budget(name, mode, LEVELS[mode]["strong"], turns // 2),
+            labels={"epsilon": LEVELS[mode]["strong"]},
             **shape,
         )
         for mode in (PUBLISHED, SOUND)
@@ -532,7 +533,7 @@ def _rates(size: Size) -> list[Cell]:
     made = []
     for mode in (PUBLISHED, SOUND):
         for name, ratio in ways.items():
-            budget = _budget("R-ADMM", mode, _levels(mode)[0], rounds)
+            budget = _budget("R-ADMM", mode, LEVELS[mode]["strong"], rounds)
             if ratio != 1:
                 inner = budget.get("paper", budget)
                 inner["spread"] = [ratio**k for k in range(rounds)]
@@ -544,7 +545,7 @@ def _rates(size: Size) -> list[Cell]:
                     rounds=rounds,
                     seed=s,
                     privacy=budget,
-                    labels={"epsilon": _levels(mode)[0]},
+                    labels={"epsilon": LEVELS[mode]["strong"]},
                     **shape,
                 )
                 for s in size.seed_list(2, 3, 10)
@@ -579,7 +580,7 @@ def _rates_findings(rows: Rows) -> list[Finding]:
 
 
 def _rates_survives(found: list[Finding], rows: Rows) -> str:
-    better = [f.claim for f in found if f.mode == SOUND and f.holds and f.sure]
+    better = [f.claim for f in found if f.mode == SOUND and f.clear]
     return (
         f"At equal epsilon: {'; '.join(better)}. Nothing else helps clearly."
         if better
@@ -606,7 +607,8 @@ EXPERIMENTS = [
         "Fig. 2",
         "Is private R-ADMM better than DVP and penalty perturbation?",
         SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; total pure loss 8 and 20 as published, "
-        "(2, 1e-5) and (8, 1e-5) sound.",
+        "epsilon 0.999 and 2.21 sound, which R-ADMM's noise as published has by the account, and 8 "
+        "(delta 1e-5).",
         CHOSEN + " M-ADMM's penalty is 1.01^t with dual step 1. As published, "
         "ADMM-DVP has the noise that Zhang et al.'s (2018) own accounting gives it; "
         "the noise that Zhang and Zhu (2016) publish for the same total claim is a separate line.",
@@ -633,7 +635,7 @@ EXPERIMENTS = [
         "Algorithm 2",
         "Does it help to divide the privacy unevenly over the rounds?",
         SETTINGS + " 5 nodes, gamma = 0.2, eta = 1; shares of the rounds equal, growing or falling "
-        "by 5 % a round; total pure loss 8 as published, (2, 1e-5) sound.",
+        "by 5 % a round; total pure loss 8 as published, (0.999, 1e-5) sound.",
         CHOSEN + " Algorithm 2 allows a rate a_i(k) of each node and round; the paper's figures "
         "use one for all.",
         _rates,
@@ -699,16 +701,18 @@ CLAIMS = [
             ("recycled-private", "with equal penalties"),
         ),
         "How privacy is counted: by the paper's sum of pure losses, or at an equal upper bound on "
-        "epsilon, which is of the same kind for all of these methods; and what is compared: as in "
-        "Figure 2 R-ADMM with a constant penalty against PP with a growing one, or methods of "
-        "equal penalties.",
+        "epsilon, of the same kind for all of these methods; and what is compared: as in Figure 2 "
+        "R-ADMM with a constant penalty against PP with a growing one, or methods of equal "
+        "penalties. At the strong and the weak level R-ADMM has the paper's own noise both times; "
+        "epsilon 8 is weaker privacy than the paper looks at.",
     ),
     Claim(
         PAPER,
         "section 5, Fig. 2",
         "The lead is larger where privacy is stronger.",
         (("recycled-private", "R-ADMM's lead is larger at the strong level"),),
-        "Total pure loss 8 and 20 as published, epsilon 2 and 8 at equal epsilon.",
+        "Total pure loss 8 and 20 as published; at equal epsilon the epsilons that R-ADMM has "
+        "there, 0.999 and 2.21.",
     ),
     Claim(
         PAPER,

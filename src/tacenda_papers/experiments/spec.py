@@ -113,6 +113,11 @@ class Finding:
     short: str = ""
 
     @property
+    def clear(self) -> bool:
+        """Whether it holds by two standard errors."""
+        return self.holds and bool(self.sure)
+
+    @property
     def sentence(self) -> str:
         word = "Holds" if self.holds else "Does not hold"
         doubt = {

@@ -105,7 +105,7 @@ def _survives(found: list[Finding], rows: Rows) -> str:
     ]
     return (
         f"Whitening lowers the objective in {helped} of {len(found)} pairs of a method and a "
-        f"budget ({sum(f.holds and f.sure for f in found)} clearly). "
+        f"budget ({sum(f.clear for f in found)} clearly). "
         f"The lowest of all: {', '.join(best)} (epsilon)."
     )
 
