@@ -26,7 +26,17 @@ def test_every_statement_about_formulas_has_its_number() -> None:
         "there is a constant c0 for which the noise (20) is enough": True,
         "Theorem III.1 covers gamma up to 5, as in Figure 1": False,
         "half of the iterations are charged nothing": True,
+        "the order of the utility loss is below those of three earlier methods": True,
     }
+
+
+def test_the_orders_of_remark_1_of_002() -> None:
+    """By hand: 2000 ln(100)/20000^2 against 2000, (2000 20^2)^(1/4) and 2000/sqrt(20)."""
+    own, others = formulas.utility_orders(20, 20_000, 2000, 1.0, 0.01)
+    assert own == pytest.approx(2.3026e-5, rel=1e-4)
+    assert list(others.values()) == pytest.approx([2000.0, 29.907, 447.2136], rel=1e-4)
+    ten_times = formulas.utility_orders(20, 200_000, 2000, 1.0, 0.01)
+    assert ten_times[0] == pytest.approx(own / 100) and ten_times[1] == others
 
 
 def test_without_noise_theorem_7_leaves_one_over_root_t() -> None:

@@ -149,6 +149,12 @@ def test_sample_sizes_of_003_by_hand() -> None:
         "primal", alpha=0.1, loss_scale=3.0, penalty=0.5, degree=2, constant=2.0, **known
     )
     assert primal == pytest.approx(2 * 4 * 3**1.5 * 4 / (0.5**1.5 * 0.1))
+    # Corollary 6.2 needs both: PVP's here, and DVP's where little noise is left of PVP's terms
+    both = {"loss_scale": 3.0, "degree": 2, **known}
+    final = theory.sample_size("primal-final", alpha=0.1, penalty=0.5, constant=2.0, **both)
+    assert final == pytest.approx(primal)
+    curved = {"alpha": 0.1, "penalty": 1e-9, "curvature": 1e3, **both}
+    assert theory.sample_size("primal-final", **curved) == theory.sample_size("dual", **curved)
     with pytest.raises(InputError, match="kind"):
         theory.sample_size("tertiary", **known)
 
