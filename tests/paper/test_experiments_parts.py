@@ -18,6 +18,9 @@ from tacenda_papers.experiments import (
     equal_privacy,
     generated,
     ipadmm,
+    ipadmm_batches,
+    ipadmm_compare,
+    ipadmm_steps,
     judging,
     perturbation,
     recycled,
@@ -264,7 +267,7 @@ def test_passing_needs_a_stretch_behind_and_an_end_ahead() -> None:
     def rows(*concentrated: float) -> Rows:
         curves = {"CDP-ADMM": concentrated, "DDP-ADMM": (3.0, 2.0, 1.0)}
         return Rows(
-            {"method": m, "round": 2 * t, "value": v}
+            {"method": m, "round": 2 * t, "seed": 0, "value": v}
             for m, c in curves.items()
             for t, v in enumerate(c, 1)
         )
@@ -367,7 +370,7 @@ def test_inner_steps_are_compared_between_first_and_last_and_across_both_constan
     rows = Rows(
         {
             "mode": mode,
-            "method": ipadmm.step_name(slope, 20.0, 10),
+            "method": ipadmm_steps.step_name(slope, 20.0, 10),
             "metric": "objective",
             "inner_steps": k,
             "seed": seed,
@@ -381,7 +384,7 @@ def test_inner_steps_are_compared_between_first_and_last_and_across_both_constan
         for k, values in by_steps.items()
         for seed, v in enumerate(values)
     )
-    told = {(f.mode, f.claim): f for f in ipadmm._inner_findings(rows)}
+    told = {(f.mode, f.claim): f for f in ipadmm_steps._inner_findings(rows)}
     helps = told[SOUND, "more inner steps lower the risk (IPADMM, c2/n = 1, D = 20, T = 10)"]
     assert helps.holds and helps.sure and "0.51 ± 0.01 at l = 1" in helps.short
     flat = told[SOUND, "more inner steps lower the risk (IPADMM, c2/n = 0.01, D = 20, T = 10)"]
@@ -408,18 +411,18 @@ def test_batches_tell_where_risk_is_lost_and_where_the_stated_epsilon_is_too_sma
         for mode in (PUBLISHED, SOUND)
         for b in true
     )
-    found = ipadmm._batch_findings(rows)
+    found = ipadmm_batches._batch_findings(rows)
     told = {(f.mode, f.claim): f.holds for f in found}
     for mode in (PUBLISHED, SOUND):
         assert told[mode, "batches of 50 records end within 1 % of the risk of all 100"]
         assert not told[mode, "batches of 1 records end within 1 % of the risk of all 100"]
     drawn = "the claimed epsilon holds for batches of {}, drawn with replacement"
     assert [told[PUBLISHED, drawn.format(b)] for b in (50, 1)] == [True, False]
-    verdict = ipadmm._batch_survives(found, rows)
+    verdict = ipadmm_batches._batch_survives(found, rows)
     assert "Batches of 50 of 100 records cost no risk" in verdict
     assert "batches of 1 (epsilon at least " in verdict
     # 30 rounds of 10 steps with half of the records are 150 passes over the data
-    line = next(x for x in ipadmm._batch_table(rows)[0].rows if x[:2] == [SOUND, "50"])
+    line = next(x for x in ipadmm_batches._batch_table(rows)[0].rows if x[:2] == [SOUND, "50"])
     assert line == [SOUND, "50", "0.403", "0.5", "150", "1", ""]
 
 
@@ -599,11 +602,11 @@ def test_swings_are_measured_over_the_second_half() -> None:
         _course("IPADMM", [9.0, 1.0, 2.0, 2.2, 1.8, 2.0], epsilon=1.0)
         + _course("DVP", [2.0, 2.0, 2.0, 3.0, 1.0, 2.0], epsilon=1.0)
     )
-    found = {r["method"]: r["value"] for r in ipadmm.swing(rows)}
+    found = {r["method"]: r["value"] for r in ipadmm_compare.swing(rows)}
     # 2.2, 1.8, 2.0: moves of 0.4 and 0.2 around a mean of 2
     assert found["IPADMM"] == pytest.approx(0.3 / 2)
     assert found["DVP"] == pytest.approx(1.5 / 2)
-    told = ipadmm._steadiest(rows, SOUND)
+    told = ipadmm_compare._steadiest(rows, SOUND)
     assert told.holds and "at epsilon 1" in told.claim
 
 
@@ -642,6 +645,6 @@ def test_the_preference_for_dvp_is_told_both_ways() -> None:
             (SOUND, "epsilon 5", True, False),
         )
     ]
-    told = perturbation._survives(found, Rows())
+    told = perturbation.verdict(found, Rows())
     assert "as published at 2 of 2 levels" in told
     assert "centred on released values, at 0 of 1 levels" in told

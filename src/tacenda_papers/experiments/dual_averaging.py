@@ -1,6 +1,5 @@
-"""Liu et al. (2022), Figures 1-2 and Remark 2: private dual averaging (DP-DDA) with one record a
-round, ring of 20, hinge loss, `epsilon`-shaped data; sparsity with an elastic net; edges that come
-and go."""
+"""Liu et al. (2022), Figure 1: private dual averaging (DP-DDA) with one record a round, ring of
+20, hinge loss, `epsilon`-shaped data."""
 
 from __future__ import annotations
 
@@ -13,15 +12,7 @@ from tacenda.schedules import SquareRoot, to_plain
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing
 from tacenda_papers.experiments.cells import TEST
-from tacenda_papers.experiments.judging import (
-    apart,
-    below,
-    falls,
-    over_seeds,
-    plus_minus,
-    true_epsilons,
-    value,
-)
+from tacenda_papers.experiments.judging import apart, below, over_seeds, plus_minus, true_epsilons
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -35,10 +26,18 @@ from tacenda_papers.experiments.spec import (
 )
 
 PAPER = "Liu et al. (2022)"
+
+
 # The energy of the k-th direction falls like k^-spectrum: as in real sets, and evenly
 STEEP, FLAT = 1.0, 0.0
+
+
 WORDS = {STEEP: "spectrum k^-1", FLAT: "even spectrum"}
+
+
 NODES, STRENGTH, DELTA, HELD_OUT, FULL_ROUNDS = 20, 0.0005, 0.01, 2000, 100
+
+
 SETTINGS = (
     "Rows of norm 1 with labels from a noisy linear rule (accuracy 0.9), "
     "shaped like LIBSVM's `epsilon`, whose k-th direction carries energy proportional to k^-1, "
@@ -46,6 +45,8 @@ SETTINGS = (
     "mu = 0.0005, delta 0.01, 3 epochs of one record a round; a = t, gamma = 20; plain DDA: a = 1, "
     "gamma = 20 + sqrt(mu t)."
 )
+
+
 CHOSEN = (
     "The real file is not at hand, and its spectrum is not known: k^-1 is what other sets have "
     "(k^-0.8 for Adult to k^-1.7 for breast cancer), the even one is the best case. "
@@ -64,11 +65,23 @@ CHOSEN = (
     "and a Poisson sample of mean one when sound, which costs less privacy. "
     "Every run is repeated three times, as in the paper."
 )
+
+
 ONE = {"batch_size": 1, "sampling": "one"}
+
+
 EVERY: dict[str, Any] = {"name": "dpdda", "offset": 1.0}
+
+
 DP = "DP-DDA, one record a round"
+
+
 PLAIN = "plain DDA, one record a round"
+
+
 ALL = "DP-DDA, all records, 100 rounds"
+
+
 PLAIN_ALL = "plain DDA, all records, 100 rounds"
 
 
@@ -76,7 +89,7 @@ def _rows(size: Size) -> tuple[int, int]:
     return size.pick((4000, 20), (100_000, 200), (400_000, 2000))
 
 
-def _shape(size: Size, spectrum: float = STEEP) -> dict[str, Any]:
+def shape_of(size: Size, spectrum: float = STEEP) -> dict[str, Any]:
     rows, features = _rows(size)
     data: dict[str, Any] = {
         "name": "epsilon-like",
@@ -95,7 +108,7 @@ def _shape(size: Size, spectrum: float = STEEP) -> dict[str, Any]:
     }
 
 
-def _epochs(size: Size) -> int:
+def epochs(size: Size) -> int:
     return 3 * _rows(size)[0] // NODES
 
 
@@ -104,7 +117,7 @@ def _convergence(size: Size) -> list[Cell]:
 
 
 def _courses(size: Size, spectrum: float) -> list[Cell]:
-    rounds, shape = _epochs(size), _shape(size, spectrum)
+    rounds, shape = epochs(size), shape_of(size, spectrum)
     seeds = size.seed_list(2, 3, 3)
     every = max(1, rounds // 30)
     plain: dict[str, Any] = {"name": "dda", "offset": to_plain(SquareRoot(20.0, STRENGTH))}
@@ -267,89 +280,7 @@ def _rate(rows: Rows, name: str, words: str) -> Finding:
     )
 
 
-def _tradeoff(size: Size) -> list[Cell]:
-    rounds, shape = _epochs(size), _shape(size)
-    levels = size.pick((0.2, 1.0), (0.2, 0.6, 1.0), (0.2, 0.4, 0.6, 0.8, 1.0))
-    one_record = size.pick((1.0,), (0.2, 1.0), levels)
-    made = []
-    for s in size.seed_list(2, 3, 3):
-        for eps in levels:
-            labels = {"epsilon": eps, "spectrum": STEEP}
-            label: dict[str, Any] = {"seed": s, "labels": labels, **shape}
-            paper = {"paper": {"epsilon": eps, "delta": DELTA}}
-            true = {"epsilon": eps, "delta": DELTA}
-            made.append(
-                Cell(
-                    DP,
-                    PUBLISHED,
-                    algorithm={"name": "dpdda", **ONE},
-                    rounds=rounds,
-                    privacy=paper,
-                    **label,
-                )
-            )
-            made.append(
-                Cell(ALL, SOUND, algorithm=EVERY, rounds=FULL_ROUNDS, privacy=true, **label)
-            )
-            if eps in one_record:
-                made.append(
-                    Cell(
-                        DP,
-                        SOUND,
-                        algorithm={"name": "dpdda", "batch_size": 1},
-                        rounds=rounds,
-                        privacy=true,
-                        **label,
-                    )
-                )
-    return made
-
-
-def _tradeoff_charts(rows: Rows) -> list[Any]:
-    return [
-        drawing.lines(
-            rows.where(mode=mode),
-            key=f"dda-tradeoff-{mode[:2]}-{metric[:3]}",
-            title=f"{label} against epsilon after 3 epochs, {mode}",
-            metric=metric,
-            x="epsilon",
-            x_label="epsilon" + (" (claimed)" if mode == PUBLISHED else " (accounted)"),
-            y_label=label.lower(),
-            tab=f"{mode}, {label.split()[0].lower()}",
-            percent=metric == TEST,
-        )
-        for mode in (PUBLISHED, SOUND)
-        for metric, label in (("suboptimality", "Suboptimality"), (TEST, "Test accuracy"))
-    ]
-
-
-def _tradeoff_findings(rows: Rows) -> list[Finding]:
-    claim = "the suboptimality falls as epsilon grows"
-    published = falls(
-        rows.where(mode=PUBLISHED, method=DP),
-        PUBLISHED,
-        "suboptimality",
-        "epsilon",
-        claim,
-        slack=0.1,
-    )
-    sound = falls(
-        rows.where(mode=SOUND, method=ALL),
-        SOUND,
-        "suboptimality",
-        "epsilon",
-        f"{claim} (all records)",
-        slack=0.1,
-    )
-    at_one = rows.where(mode=SOUND, metric="suboptimality", epsilon=1.0).last()
-    return [
-        published,
-        sound,
-        below(at_one, SOUND, ALL, DP, "at epsilon 1 all records beat one record a round"),
-    ]
-
-
-def _survives(found: list[Finding], rows: Rows) -> str:
+def survives(found: list[Finding], rows: Rows) -> str:
     last = rows.where(mode=SOUND, metric="suboptimality", spectrum=STEEP).last()
     at_one = last.where(epsilon=1.0) if last.distinct("epsilon") else last
     one, all_records = at_one.mean(method=DP), at_one.mean(method=ALL)
@@ -381,197 +312,6 @@ def _accuracy_sentence(found: list[Finding]) -> str:
     )
 
 
-L1_LEVELS = (0.0005, 0.002, 0.008)
-LAST, MEAN = "last iterate", "the paper's average"
-
-
-def _sparsity(size: Size) -> list[Cell]:
-    rows, features = size.pick((4000, 20), (40_000, 200), (100_000, 400))
-    data = {**_shape(size)["data"], "rows": rows + HELD_OUT, "features": features}
-    rounds = 3 * rows // NODES
-    made = []
-    for strength in L1_LEVELS[:: size.pick(2, 1, 1)]:
-        for s in size.seed_list(2, 2, 3):
-            for output, words in (("last", LAST), ("average", MEAN)):
-                same: dict[str, Any] = {
-                    **_shape(size),
-                    "data": data,
-                    "problem": {
-                        "loss": "hinge",
-                        "regulariser": "elastic-net",
-                        "strength": strength,
-                    },
-                    "metrics": ("zeros", "suboptimality", TEST),
-                    "seed": s,
-                    "settings": {"mixing": "uniform", "output": output},
-                    "labels": {"level": strength},
-                }
-                one: dict[str, Any] = {"algorithm": {"name": "dpdda", **ONE}, "rounds": rounds}
-                paper = {"paper": {"epsilon": 1.0, "delta": DELTA}}
-                true = {"epsilon": 1.0, "delta": DELTA}
-                all_records: dict[str, Any] = {"algorithm": EVERY, "rounds": FULL_ROUNDS}
-                made += [
-                    Cell(f"{DP}, no noise, {words}", NO_PRIVACY, **one, **same),
-                    Cell(f"{DP}, {words}", PUBLISHED, privacy=paper, **one, **same),
-                    Cell(f"{ALL}, {words}", SOUND, privacy=true, **all_records, **same),
-                ]
-    return made
-
-
-def _sparsity_charts(rows: Rows) -> list[Any]:
-    return [
-        drawing.lines(
-            drawing.with_reference(rows, mode),
-            key=f"dda-sparsity-{mode[:2]}",
-            title=f"Coefficients that are exactly 0, {mode}",
-            metric="zeros",
-            x="level",
-            x_label="strength of the elastic net",
-            y_label="share of exact zeros",
-            tab=mode,
-            x_log=True,
-            percent=True,
-        )
-        for mode in (PUBLISHED, SOUND)
-    ]
-
-
-def _sparsity_findings(rows: Rows) -> list[Finding]:
-    made = []
-    top = max(rows.distinct("level"))
-    zeros = rows.where(metric="zeros", level=top).last()
-    for mode, name, word in (
-        (PUBLISHED, f"{DP}, no noise", "without noise"),
-        (PUBLISHED, DP, "with the published noise"),
-        (SOUND, ALL, "with sound noise and all records"),
-    ):
-        last, mean = f"{name}, {LAST}", f"{name}, {MEAN}"
-        made.append(
-            Finding(
-                mode,
-                f"at strength {top:g} the last iterate has exact zeros {word}",
-                zeros.mean(method=last) > 0,
-                f"Share of exact zeros: last iterate {value(zeros, method=last)}, "
-                f"the paper's average of all iterates {value(zeros, method=mean)}.",
-                apart(zeros.mean(method=last), zeros.error(method=last)),
-            )
-        )
-    right = rows.where(metric=TEST, level=top).last()
-    last, mean = f"{DP}, no noise, {LAST}", f"{DP}, no noise, {MEAN}"
-    made.append(
-        Finding(
-            PUBLISHED,
-            "the last iterate is as accurate as the average within 0.01, without noise",
-            abs(right.mean(method=mean) - right.mean(method=last)) <= 0.01,
-            f"Test accuracy: last {value(right, method=last)}, "
-            f"average {value(right, method=mean)}.",
-        )
-    )
-    return made
-
-
-def _sparsity_verdict(found: list[Finding], rows: Rows) -> str:
-    exact = [f for f in found if "has exact zeros" in f.claim]
-    return (
-        f"Composite dual averaging keeps exact zeros in {sum(f.holds for f in exact)} of "
-        f"{len(exact)} cases, in its last iterate; the average of all iterates, "
-        "which the paper returns, keeps only those that no iterate ever left. "
-        f"{true_epsilons(rows)} (delta 0.01)."
-    )
-
-
-SHARES = (1.0, 0.5, 0.2)  # of the edges that are active in a round
-
-
-def _varying(size: Size) -> list[Cell]:
-    rows, features = size.pick((2000, 20), (40_000, 200), (40_000, 200))
-    data = {**_shape(size)["data"], "rows": rows + HELD_OUT, "features": features}
-    made = []
-    for share in SHARES[:: size.pick(2, 1, 1)]:
-        for s in size.seed_list(1, 2, 3):
-            edges = "metropolis" if share == 1 else {"edges": "random", "active": share}
-            same: dict[str, Any] = {
-                **_shape(size),
-                "data": data,
-                "settings": {"mixing": edges},
-                "metrics": ("suboptimality", "consensus"),
-                "seed": s,
-                "labels": {"level": share},
-            }
-            made += [
-                Cell(
-                    f"{DP}, no noise",
-                    NO_PRIVACY,
-                    algorithm={"name": "dpdda", **ONE},
-                    rounds=3 * rows // NODES,
-                    **same,
-                ),
-                Cell(
-                    ALL,
-                    SOUND,
-                    algorithm=EVERY,
-                    rounds=FULL_ROUNDS,
-                    privacy={"epsilon": 1.0, "delta": DELTA},
-                    **same,
-                ),
-            ]
-    return made
-
-
-def _varying_charts(rows: Rows) -> list[Any]:
-    return [
-        drawing.lines(
-            rows,
-            key=f"dda-varying-{metric[:3]}",
-            title=f"{label.capitalize()} against the share of active edges",
-            metric=metric,
-            x="level",
-            x_label="share of the edges that are active in a round",
-            y_label=label,
-            tab=label,
-            y_log=True,
-        )
-        for metric, label in (
-            ("suboptimality", "suboptimality"),
-            ("consensus", "distance of the nodes' models from their average"),
-        )
-    ]
-
-
-def _varying_findings(rows: Rows) -> list[Finding]:
-    made = []
-    last = rows.where(metric="suboptimality").last()
-    for mode, name in ((PUBLISHED, f"{DP}, no noise"), (SOUND, ALL)):
-        part = last.where(method=name)
-        whole = part.where(level=1.0)
-        for share in part.distinct("level")[:-1]:
-            some = part.where(level=share)
-            made.append(
-                Finding(
-                    mode,
-                    f"with {share:g} of the edges active at random the average model of {name} is "
-                    "as good as with all of them, within a tenth",
-                    bool(some.mean() <= 1.1 * whole.mean()),
-                    f"Suboptimality {value(some)}, with all edges {value(whole)}.",
-                    apart(some.mean() - 1.1 * whole.mean(), some.error(), 1.1 * whole.error()),
-                )
-            )
-    return made
-
-
-def _varying_verdict(found: list[Finding], rows: Rows) -> str:
-    held = sum(f.holds for f in found)
-    apart_by = rows.where(metric="consensus").last()
-    told = ", ".join(
-        f"{apart_by.mean(level=share, method=ALL):.3g} with {share:g} of the edges"
-        for share in sorted(apart_by.distinct("level"), reverse=True)
-    )
-    return (
-        f"Over edges that come and go the average model is as good in {held} of {len(found)} "
-        f"cases. How far the nodes are from it, at epsilon 1: {told}."
-    )
-
-
 EXPERIMENTS = [
     Experiment(
         "dda-convergence",
@@ -583,49 +323,11 @@ EXPERIMENTS = [
         _convergence,
         _convergence_charts,
         _convergence_findings,
-        _survives,
-    ),
-    Experiment(
-        "dda-tradeoff",
-        PAPER,
-        "Fig. 2",
-        "How do suboptimality and accuracy move with epsilon?",
-        SETTINGS + " epsilon 0.2 to 1, spectrum k^-1 alone.",
-        CHOSEN,
-        _tradeoff,
-        _tradeoff_charts,
-        _tradeoff_findings,
-        _survives,
-    ),
-    Experiment(
-        "dda-sparsity",
-        PAPER,
-        "Remark 2",
-        "Does dual averaging with an elastic net give exact zeros, also under noise?",
-        "As in dda-convergence, with half of the strength on |x|_1 and half on |x|^2/2.",
-        "The paper names the elastic net and measures nothing. Full: 100,000 x 400, "
-        "strengths 0.0005, 0.002 and 0.008, 3 seeds. Each run is shown twice, by its last iterate "
-        "and by the average that the paper returns.",
-        _sparsity,
-        _sparsity_charts,
-        _sparsity_findings,
-        _sparsity_verdict,
-    ),
-    Experiment(
-        "dda-varying",
-        PAPER,
-        "section 1",
-        "Does dual averaging withstand edges that come and go?",
-        "Ring of 20 whose edges are active at random in each round: all of them, half, a fifth; "
-        "40,000 x 200, spectrum k^-1, otherwise as in dda-convergence.",
-        "The paper names changing networks as a reason for dual averaging and measures none. "
-        "Metropolis weights of the active edges.",
-        _varying,
-        _varying_charts,
-        _varying_findings,
-        _varying_verdict,
-    ),
+        survives,
+    )
 ]
+
+
 CLAIMS = [
     Claim(
         PAPER,

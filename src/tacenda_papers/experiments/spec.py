@@ -130,7 +130,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper's abstract or conclusion; every file of a paper has a list CLAIMS.
+    """One claim of a paper's abstract or conclusion; one file of each paper has a list CLAIMS.
 
     paper     authors and year, as in `Experiment.paper`
     where     "abstract", "conclusion" or "abstract and conclusion"

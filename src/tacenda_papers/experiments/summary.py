@@ -97,8 +97,8 @@ def pages(
     shown = [name for name in EXPERIMENTS if name in known or name in older]
     parts = [
         "# Results",
-        f"Made by `tacenda experiment report --{size.name} --run --jobs 2 --markdown "
-        f"docs/results.md`; {made_with()}.",
+        f"Made from the stored rows by `tacenda experiment report --{size.name} --out "
+        f"docs/results/rows --to report.html --markdown docs/results.md`; {made_with()}.",
         f"{_WORDS[size.name]} {_smaller(known, size)}{_READING}",
         "## What the papers claim, and what was found",
     ]

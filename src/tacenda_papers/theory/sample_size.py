@@ -4,9 +4,10 @@ most alpha_acc with high probability.
 The theorems say "there exists a constant"; it is the argument `constant` here, 1 unless you know
 better, so only ratios of the answers mean something by themselves. Corollaries 4.1, 6.1 and 6.2 ask
 for the same numbers of records, and allow an excess that is larger by Delta(t): how far the loss of
-the iterate is from that of the minimiser it converges to, which no theorem bounds. Assumes logistic-like losses
-(convex, |loss'| <= 1, Lipschitz derivative), |x| <= 1, R = |f|^2/2, a reference classifier of norm
-`reference_norm` with the wished loss, and the regularisation that the proofs choose.
+the iterate is from that of the minimiser it converges to, which no theorem bounds. Assumes
+logistic-like losses (convex, |loss'| <= 1, Lipschitz derivative), |x| <= 1, R = |f|^2/2, a
+reference classifier of norm `reference_norm` with the wished loss, and the regularisation that the
+proofs choose.
 """
 
 from __future__ import annotations
