@@ -98,7 +98,7 @@ class Session:
         if plan.spec.algorithm.traits.learns:
             self.exchange.map_place = min(place for place in from_root if place[0] == 1)
         self._from_root = from_root
-        self._handed = HandedTotals(self._is_roots, forms)
+        self._handed = HandedTotals(self._is_roots, forms, contract.problem.radius)
         self._shown: list[Total] = []  # totals that a member may still lack, after a decision
         self.endpoint.on_membership = self._heard
         self.endpoint.on_total = self._handed.take

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from tacenda.runtime.places import Form
 from tacenda_node.protocol.frames import BadFrame, Claim, Total, replaced, rows_of
 from tacenda_node.protocol.signed_rows import digest
@@ -23,13 +21,17 @@ class HandedTotals:
     """The latest few of each neighbour, by digest.
 
     is_roots: whether the root of a claim's view has signed it; None if the view is unknown. forms:
-    length and type of a row in each place (round, call).
+    length and type of a row in each place (round, call). radius: the contract's, as for rows that
+    come down the tree: a root may sign any numbers.
     """
 
     def __init__(
-        self, is_roots: Callable[[Claim], bool | None], forms: Mapping[tuple[int, int], Form]
+        self,
+        is_roots: Callable[[Claim], bool | None],
+        forms: Mapping[tuple[int, int], Form],
+        radius: float,
     ) -> None:
-        self._is_roots, self._forms = is_roots, forms
+        self._is_roots, self._forms, self._radius = is_roots, forms, radius
         self._totals: dict[str, dict[bytes, Total]] = {}
 
     def take(self, peer: str, frame: Total) -> bool:
@@ -38,7 +40,7 @@ class HandedTotals:
         form = self._forms.get((claim.round, claim.call))
         if form is None or digest(frame) != claim.digest or self._is_roots(claim) is False:
             raise BadFrame("a total that no root has signed.")
-        rows_of(frame, *form, np.inf)
+        rows_of(frame, *form, self._radius)
         fresh = claim.digest not in given
         if len(given) >= MOST_TOTALS and fresh:
             given.pop(next(iter(given)))

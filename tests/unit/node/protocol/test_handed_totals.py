@@ -11,6 +11,9 @@ from tacenda_node.protocol.handed_totals import MOST_TOTALS, HandedTotals
 from tacenda_node.protocol.signed_rows import digest
 
 
+RADIUS = 1e9  # of a contract that says nothing else
+
+
 def total(value: float, root: str = "m0", width: int = 4, call: int = 2) -> frames.Total:
     frame = frames.rows_frame(0, 1, call, np.full((1, width), value))
     claim = frames.Claim(root, 0, 1, call, digest(frame), "")
@@ -18,7 +21,8 @@ def total(value: float, root: str = "m0", width: int = 4, call: int = 2) -> fram
 
 
 def totals() -> HandedTotals:
-    return HandedTotals(lambda claim: claim.member == "m0", {(1, 2): Form(4, np.dtype(float))})
+    forms = {(1, 2): Form(4, np.dtype(float))}
+    return HandedTotals(lambda claim: claim.member == "m0", forms, RADIUS)
 
 
 def test_a_total_is_new_once_and_found_under_the_votes_claim() -> None:
@@ -51,9 +55,11 @@ def test_a_flood_keeps_the_latest_few() -> None:
 
 
 def test_a_total_that_is_no_row_of_its_place_is_refused() -> None:
-    """Signed by the root, but longer, or not finite: whoever waits for it does not use it."""
-    handed = totals()
-    for false in (total(1.0, width=8), total(np.nan)):
+    """Signed by the root, but longer, not finite or beyond the radius: whoever waits for it does
+    not use it."""
+    handed, beyond = totals(), float(np.nextafter(RADIUS, np.inf))
+    assert handed.take("m0", total(-RADIUS))
+    for false in (total(1.0, width=8), total(np.nan), total(1e308), total(-beyond)):
         with pytest.raises(frames.BadFrame, match="rows"):
             handed.take("m0", false)
         assert handed.find(false.claim) is None
