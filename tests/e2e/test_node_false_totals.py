@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from liars_stage import live_with_a_false_total
+from liars_stage import live_as_false_root, live_with_a_false_total
 from losses_stage import absent_sets, changed_views, check_spent, check_the_rest, contract_of
 from node_stage import Crowd
 from tacenda.graph.tree import spanning_tree
@@ -17,7 +17,7 @@ from tacenda_node.peer.run_plan import topology_of
 
 def crowd_with_root(folder: Path, **terms: Any) -> tuple[Crowd, str, list[str]]:
     """Members, the root among them, and the others."""
-    crowd = Crowd(folder, contract_of(rounds=6, whitened=False, **terms))
+    crowd = Crowd(folder, contract_of(rounds=6, **{"whitened": False, **terms}))
     crowd.keep_own_signatures()
     topology = topology_of(crowd.stage.contract, frozenset())
     root = str(topology.labels[spanning_tree(topology).root])
@@ -93,4 +93,36 @@ def test_a_handed_total_of_another_length_is_refused(tmp_path: Path, turn: int) 
     assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
     assert absent_sets(crowd, rest[0])[0] == root  # it may try to come back
     check_the_rest(crowd, rest, 4)
+    check_spent(crowd, rest)
+
+
+LAST, MIDDLE, MAP = (6, 3), (3, 3), (1, 2)  # (round, call)
+
+
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        (LAST, {}),
+        pytest.param(LAST, {"graph": "ring", "n": 5}, marks=pytest.mark.slow),
+        pytest.param(MIDDLE, {}, marks=pytest.mark.slow),
+        pytest.param(MAP, {"whitened": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_root_that_gives_two_totals_is_left_out_and_all_end_with_one_model(
+    tmp_path: Path, place: tuple[int, int], more: dict[str, Any]
+) -> None:
+    """Also in the last round, when all have finished with two models, and of the total from which
+    the public map follows."""
+    crowd, root, rest = crowd_with_root(tmp_path, **more)
+    heir = next(k for k in rest if k in crowd.stage.contract.neighbours(root))
+    try:
+        crowd.start(*rest)
+        crowd.start_as(root, live_as_false_root, [heir], place)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    for name in rest:
+        assert f"{root} has signed two different messages for round {place[0]}" in crowd.log(name)
+    check_the_rest(crowd, rest, 6)
     check_spent(crowd, rest)

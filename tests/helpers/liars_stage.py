@@ -51,6 +51,31 @@ def live_as_false_relay(
     live(options, output)
 
 
+def live_as_false_root(
+    options: dict[str, Any], output: str, heirs: list[str], place: tuple[int, int]
+) -> None:
+    """The root, which hands some children another total of one place (round, call), well signed."""
+    from tacenda_node.peer import session
+    from tacenda_node.protocol import frames
+    from tacenda_node.wire import endpoint
+
+    class Lying(endpoint.Endpoint):
+        def post(self, messages: list[Any]) -> None:
+            super().post([(key, peer, self._false(key, peer, raw)) for key, peer, raw in messages])
+
+        def _false(self, key: Any, peer: str, raw: bytes) -> bytes:
+            frame = frames.stored(raw, frames.Rows)
+            if peer not in heirs or key != (0, *place):
+                return raw
+            rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1)
+            other = frames.rows_frame(*key, rows + rows.dtype.type(1))
+            mine = signed_by(self.handshake.identity, self.handshake.contract, other)
+            return frames.encode(frames.replaced(other, signature=mine))
+
+    session.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)
+
+
 def live_with_a_far_round(options: dict[str, Any], output: str, round: int, view: int = 0) -> None:
     """A member that asks for a vote in round 3 of a view, and says that it stopped in `round`."""
     from tacenda_node.membership.agreement import Agreement

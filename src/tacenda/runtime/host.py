@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,14 @@ class Exits:
 
     gate: Gate
     neighbours: Neighbours
+
+
+class Moment(NamedTuple):
+    """Where a host stood between two rounds."""
+
+    state: Any
+    sum: Array | None
+    weight: float
 
 
 class Host:
@@ -102,6 +110,14 @@ class Host:
         self._sit(seat, exits)
         if restart:
             self.state = self._algorithm.restart(self.state, self.block)
+
+    def moment(self) -> Moment:
+        """Where the host stands now."""
+        return Moment(self.state, None if self._sum is None else self._sum.copy(), self._weight)
+
+    def go_back(self, moment: Moment) -> None:
+        """Stand there again, as if the rounds since had not been made."""
+        self.state, self._sum, self._weight = moment
 
     def forget_average(self) -> None:
         """Begin the average of the models anew: after a change of the members all have the same

@@ -49,6 +49,7 @@ from tacenda_node.evidence.model_certificate import (
     promise,
     weights_of,
 )
+from tacenda_node.evidence.model_signatures import signers
 from tacenda_node.evidence.pack import FORMAT, HTML, JSON, MANIFEST, YAML, compose, sealed_text
 from tacenda_node.evidence.page import page
 from tacenda_node.evidence.registry import deployment, yaml
@@ -227,6 +228,9 @@ def _check_model(path: Path, contract: Contract | None, keys: Mapping[str, str])
         ]
         if contract is not None:
             lines.append(Line("contract", True, f"the one given, {contract.hash()[:16]}"))
+            if names := signers(weights_of(path), contract):
+                share = f"{', '.join(names)}: {len(names)} of {len(contract.members)} members"
+                lines.append(Line("members who signed this model", True, share))
         elif run is not None:
             said = f"said to be {run['contract']}; none was given to compare with"
             lines.append(Line("contract", True, said))

@@ -330,13 +330,6 @@ class Agreement:
             # From here on this member goes on: a vote for a later view must wait until it has
             # stopped again, and say where.
             self._stopped_in = None
-            maps = self._decisions.maps(*self.pending)
-            if len({claim.digest for claim in maps}) > 1:
-                raise NetworkError(
-                    "The root has signed two totals from which two public maps follow, and members "
-                    "hold different ones. Everything is saved, and what was spent stays charged: "
-                    f"begin again under a new contract without {maps[0].member}."
-                )
             return found
 
     def holders(self, decision: Decision, claim: frames.Claim) -> frozenset[str]:

@@ -16,6 +16,14 @@ from tacenda_node.membership.votes import Votes
 from tacenda_node.peer.run_plan import RunPlan, topology_of
 from tacenda_node.protocol import frames
 
+# What a member reads that comes back after the others may have ended
+TAKE_MODEL = (
+    "Ask one of them for the two files of the model (state/results/*.safetensors and "
+    "*.signatures.json); `tacenda evidence check MODEL --contract CONTRACT` says which members "
+    "have signed it. What this member released stays charged."
+)
+IF_ENDED = f"Or the others have finished the run without this member. {TAKE_MODEL}"
+
 
 class Ground(NamedTuple):
     """What the members of a view have agreed on.
@@ -36,9 +44,9 @@ class Ground(NamedTuple):
 class Decision(NamedTuple):
     """What all who remain have signed.
 
-    map: the total from which the public map follows. lasts: the latest totals that they hold; who
-    lacks one needs it, and not only the very latest: a root could hide a total behind one that it
-    has made up.
+    map: the total from which the public map follows. lasts: the latest totals that they hold, one
+    for each place; who lacks one needs it, and not only the very latest: a root could hide a total
+    behind one that it has made up. Where a root has signed two for one place, all use the same.
     """
 
     view: int
@@ -130,16 +138,17 @@ class Decisions:
         losses = max(ground.losses for ground in known) + again
         latest = max(vote.round for vote in votes.values())
         paid = losses <= self._plan.contract.absence.reserved_losses
-        lasts = {(*s.last.key, s.last.digest): s.last for s in stands if s.last is not None}
-        map = maps[0] if maps else None
+        lasts = _one_for_each_place(s.last for s in stands)
+        map = _one_for_each_place(maps)[-1] if maps else None
         return Decision(
             view,
             absent,
             1 if anew else latest if again and paid else latest + 1,
             losses,
             map,
-            tuple(lasts[place] for place in sorted(lasts)),
-            len(lasts) > 1 or any(s.map != map or (s.last is None and lasts) for s in stands),
+            lasts,
+            len({s.last and (*s.last.key, s.last.digest) for s in stands}) > 1
+            or any(s.map != map for s in stands),
             before.since if maps else view,
             max(ground.idle for ground in known) + (absent == before.absent and not again),
         )
@@ -190,6 +199,16 @@ class Decisions:
         return self.too_few(one | other) and not self.too_few(one) and not self.too_few(other)
 
 
+def _one_for_each_place(totals: Iterable[frames.Claim | None]) -> tuple[frames.Claim, ...]:
+    """In the order of their places. A root that has signed two for one place has made neither of
+    them worth more than its own row: which one is used must only be the same for all."""
+    found: dict[tuple[int, int, int], frames.Claim] = {}
+    for total in totals:
+        if total is not None:
+            found[total.key] = min(total, found.get(total.key, total), key=lambda one: one.digest)
+    return tuple(found[place] for place in sorted(found))
+
+
 def _rests_on(vote: frames.SignedStop) -> set[int]:
     totals = [total for total in (vote.stand.map, vote.stand.last) if total is not None]
     return {vote.stand.view, *(total.view for total in totals)} - {0}
@@ -210,7 +229,7 @@ def check_remaining(
             "not more than half. Everything is saved. If the others reach each other, they go on "
             f"without {name} and take it in again by themselves: look at the network here, then "
             "start this node again, with the same state. If they have stopped too, start it when "
-            "more than half are back."
+            f"more than half are back. {IF_ENDED}"
         )
     try:
         topology = topology_of(contract, absent)

@@ -32,7 +32,7 @@ from tacenda.runtime.assemble import (
     shared_noise,
 )
 from tacenda.runtime.history import History
-from tacenda.runtime.host import Exits, Seat
+from tacenda.runtime.host import Exits, Moment, Seat
 from tacenda.runtime.places import OpenGate
 from tacenda.runtime.result import RunResult, with_strength
 from tacenda.runtime.spec import RunSpec
@@ -96,6 +96,7 @@ class Peer:
         self._host = assemble(seat, questions, exits, begin)
         self._untaught = self._host.state
         self._mixed: Array | None = None
+        self._before: tuple[Moment, Array | None] | None = None  # the last round, while it runs on
         self._reached_radius: int | None = state.noted(REACHED_RADIUS)
 
     def _source(self) -> Any:
@@ -168,14 +169,14 @@ class Peer:
             self._state.note(REACHED_RADIUS, self._reached_radius)
 
     def _step(self) -> None:
-        round = self.round + 1
+        round, before = self.round + 1, (self._host.moment(), self._mixed)
         if round <= self._plan.contract.rounds:
             self._host.step(round)
         elif self._plan.spec.method.ends_exactly:
             self._mixed = self.network.average(self._output(), (round, 0))
         else:
             self._mixed = self.network.mix(self._output(), (round, 0), closing=True)
-        self.round = round
+        self.round, self._before = round, before
 
     def warnings(self) -> list[str]:
         """What is wrong with the run so far, from released values only;
@@ -212,7 +213,30 @@ class Peer:
             while end in {claim.round for claim in lasts}:
                 end += 1
             found += [claim for claim in lasts if self.round < claim.round < end]
+            found += [claim for claim in lasts if self._has_another(claim)]
         return [claim for claim in found if self._exchange.total(claim) is None]
+
+    def _has_another(self, claim: frames.Claim) -> bool:
+        """Whether another total was used here: the root has signed both."""
+        same_round = (claim.view, claim.round) == (self._exchange.view, self.round)
+        return same_round and self._exchange.has_another(claim)
+
+    def _use_agreed(self, decision: Decision) -> None:
+        """Undo the last round if it was made with another total than the members have agreed on."""
+        another = [claim for claim in decision.lasts if self._has_another(claim)]
+        if another and self._before is None:
+            raise StateError(
+                f"{another[0].member} has signed two totals of round {self.round}, and the others "
+                "go on with another one than this member, which was started again since. Do not "
+                "use this member's model: take theirs."
+            )
+        for claim in decision.lasts:
+            if claim.view == self._exchange.view and claim.round >= self.round:
+                self._exchange.use(claim)
+        if another and self._before is not None:
+            host, self._mixed = self._before
+            self._host.go_back(host)
+            self.round, self._before = self.round - 1, None
 
     def _holds(self, map: frames.Claim) -> bool:
         """True if this member's own map is this one."""
@@ -248,7 +272,7 @@ class Peer:
             for total in self._exchange.held
             if total.claim.key[:2] == (self._exchange.view, round)
         }
-        replayed = _Replay(held)
+        replayed, before = _Replay(held), (self._host.moment(), self._mixed)
         try:
             if round > private:
                 self._mixed = replayed.average(self._output(), (round, 0))
@@ -258,7 +282,7 @@ class Peer:
                 return False
         except _Lacking:
             return False
-        self.round = round
+        self.round, self._before = round, before
         self._exchange.keep(self._exchange.view, round, self.saved())
         self._exchange.flush()
         return True
@@ -291,6 +315,7 @@ class Peer:
             self._exchange.keep_total(total)
             if not self._host.has_learned:
                 self._learn(total, map_absent)
+        self._use_agreed(decision)
         self._catch_up()
         self._join(absent, restart=True)
         self._noise.enter(view)
@@ -370,9 +395,7 @@ class Peer:
     # ---- the end
     def result(self, seconds: float) -> RunResult:
         """This member's model and what was really spent on its records, by its own ledger."""
-        p = self._problem
-        models, last = self._output(), self._host.last()
-        shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
+        models, last = self.models(), self._host.last()
         traffic = self.network.traffic
         history = History(
             [
@@ -386,8 +409,8 @@ class Peer:
         )
         released = self._plan.spec.algorithm.released(self._host.state)
         return RunResult(
-            models.reshape(shape),
-            last.reshape(shape),
+            models,
+            last.reshape(models.shape),
             history,
             self.statement(),
             with_strength(self._settings(), released),
@@ -398,6 +421,12 @@ class Peer:
             released,
             self._noise_std(),
         )
+
+    def models(self) -> Array:
+        """This member's model, as in `RunResult.models`."""
+        p = self._problem
+        shape = (1, p.dim) if p.n_outputs == 1 else (1, p.n_outputs, p.n_features)
+        return self._output().reshape(shape)
 
     def _noise_std(self) -> Array | None:
         spec = self._plan.spec

@@ -20,6 +20,7 @@ from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
 from tacenda.runtime.result import RunResult, load
+from tacenda_node.evidence import model_signatures
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
@@ -181,12 +182,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
 
 def _train(member: Member, training: _Training) -> RunResult:
     """Make all rounds, save the result, and stay until no neighbour needs this member."""
-    session, peer, state, closing = (
-        training.session,
-        training.peer,
-        training.state,
-        training.closing,
-    )
+    session, peer, state = training.session, training.peer, training.state
     session.run(peer, training.spending.anew, member.policy)
     state.destroy_keys()
     training.spending.settle(state.charges(), final=True)
@@ -200,16 +196,27 @@ def _train(member: Member, training: _Training) -> RunResult:
         state.note(SAVED, True)
     training.observer.warn(result.warnings)
     digest = model_digest(result.models[0])
-    if closing is not None:
-        texts = closing.texts(digest, session.exchange.absent)
-        session.handshake.closed_by = frozenset(text.hash() for text in texts)
+    _name_evaluation(training, digest)
     if not state.noted(ALL_FINISHED):
-        _take_leave(session, state, member.stop, bytes.fromhex(digest), closing is not None)
+        _take_leave(training, member.stop)
+    if session.plan.spec.one_model and model_digest(peer.models()[0]) != digest:
+        # A root had signed two totals, and the members have agreed on the one that was not used
+        result = peer.result(session.display.seconds)
+        _save(member, training, result)
+        _name_evaluation(training, model_digest(result.models[0]))
+    model_signatures.keep(saved, session.witness.models(session.exchange.view))
     # found while the last digests went round
     if caught.keys() - session.exchange.absent:
         _save(member, training, result)
         raise MemberCaught(list(caught.values()))
     return result
+
+
+def _name_evaluation(training: _Training, digest: str) -> None:
+    """Tell the neighbours by which contracts the evaluation of this model goes on."""
+    if training.closing is not None:
+        texts = training.closing.texts(digest, training.session.exchange.absent)
+        training.session.handshake.closed_by = frozenset(text.hash() for text in texts)
 
 
 def _save(member: Member, training: _Training, result: RunResult) -> None:
@@ -311,16 +318,19 @@ def _tell(options: NodeSettings, log: Any, notes: list[str]) -> None:
             print(note, file=sys.stderr, flush=True)
 
 
-def _take_leave(
-    session: Session, state: NodeState, stop: Signals, model: bytes, evaluates: bool
-) -> None:
+def _take_leave(training: _Training, stop: Signals) -> None:
     """Stay until no neighbour needs a message of the training any more, or as long as one may be
     away; where an evaluation follows, half as long, because others may be in it and wait."""
+    session, peer, evaluates = training.session, training.peer, training.closing is not None
     contract = session.contract
     limit = contract.absence.limit_seconds
+
+    def model() -> bytes:
+        return bytes.fromhex(model_digest(peer.models()[0]))
+
     signed = model if session.plan.spec.one_model else None
     missing = session.take_leave(limit / 2 if evaluates else limit, signed)
-    state.note(ALL_FINISHED, not missing)
+    training.state.note(ALL_FINISHED, not missing)
     if missing and evaluates:
         stop.check()
         # In the evaluation nobody could get the training's last rows from here any more

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.tree import spanning_tree
+from tacenda.runtime.block import ImpossibleSum
 from tacenda.runtime.places import places_of
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
@@ -37,6 +38,7 @@ from tacenda_node.wire.streams import Proxy, read_secret
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
+PROOF_SECONDS = 3.0  # for which a proof may be on its way
 READY_SECONDS = 0.05  # between looks for members who may begin
 
 
@@ -155,6 +157,12 @@ class Session:
             except Frozen:
                 self._agree(peer)
                 continue
+            except ImpossibleSum:
+                if not self._was_misled(peer.round + 1):
+                    self.exchange.give_up()
+                    raise
+                self._agree(peer)
+                continue
             except (NetworkError, Stopped):
                 self.exchange.give_up()  # the round before is durable, and so are its totals
                 raise
@@ -162,6 +170,19 @@ class Session:
             self.display.warn(peer.warnings())
         self.exchange.flush()
         self.display.finished()
+
+    def _was_misled(self, round: int) -> bool:
+        """Wait a moment for the proof that a root has signed two totals of the round before: then
+        the members have asked about two models, and their masks do not cancel."""
+        self.exchange.forget(round)
+        end = time.monotonic() + min(self.watchdog.limit, PROOF_SECONDS)
+        try:
+            while time.monotonic() < end:
+                self.watchdog([])
+                time.sleep(READY_SECONDS)
+        except Frozen:
+            return True
+        return False
 
     def _wait_for_all(self) -> None:
         """Release nothing before all members are there: the first release is the dearest one, and
@@ -303,13 +324,14 @@ class Session:
             self.agreement.hear(peer, frame)
             self.mailbox.wake()
 
-    def take_leave(self, seconds: float, model: bytes | None = None) -> list[str]:
+    def take_leave(self, seconds: float, model: Callable[[], bytes] | None = None) -> list[str]:
         """Stay until all have finished, or for so long; who has not finished.
 
         A neighbour may still need the last message. Who has not finished and is alive may be about
         to leave out a member that was lost in the last round, which needs everybody's vote: then
-        all stay for longer. model: the digest of this member's model, where all members hold the
-        same one: all sign it, and who has signed another one is caught.
+        all stay for longer. model: tells the digest of this member's model, where all members hold
+        the same one: all sign it, and who has signed another one is caught. The members may agree
+        on another model while they take leave, where a root has made two.
         """
         begin, said = time.monotonic(), 0.0
         end, last = begin + seconds, begin + NO_ROWS * self.watchdog.limit
@@ -326,7 +348,7 @@ class Session:
             links = [k for k in self.endpoint.links.values() if k.peer not in absent]
             others = set(self.contract.names) - absent
             if model is not None and view != signed_in:
-                witness.sign_model(view, model)
+                witness.sign_model(view, model())
                 signed_in = view
             heard, signed = witness.news(), witness.models(view)
             # The last digests go round while the members take leave of each other
@@ -345,7 +367,8 @@ class Session:
             if alive:
                 end = max(end, min(last, time.monotonic() + FROZEN_SECONDS))
             caught = witness.caught.keys() - absent
-            if caught and set(missing) - caught and self._leave_out_caught():
+            models = {signed[m].digest for m in signed.keys() - caught}
+            if caught and (set(missing) - caught or len(models) > 1) and self._leave_out_caught():
                 continue
             if not missing or caught or time.monotonic() >= end or self._stop.asked:
                 if model is not None:
@@ -358,11 +381,10 @@ class Session:
 
     def _leave_out_caught(self) -> bool:
         """Ask the others, some of whom have not finished, to go on without a member that was
-        caught: they need this member's vote. A caught root may have given two totals from which
-        finished members have two models; that ends the run."""
+        caught: they need this member's vote. A caught root may have given two totals, from which
+        they have two models; then all agree on one of these."""
         caught = frozenset(self.witness.caught)
-        is_root = self.witness.roots.get(self.exchange.view) in caught
-        if self._closing or is_root or not self.watchdog.may_leave_out(caught):
+        if self._closing or not self.watchdog.may_leave_out(caught):
             return False
         try:
             return self.watchdog.leave_out_caught()

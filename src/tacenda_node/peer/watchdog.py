@@ -14,6 +14,7 @@ from tacenda.errors import NetworkError, TacendaError
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.agreement import Agreement, Frozen, Phase
 from tacenda_node.membership.amendments import Amendments
+from tacenda_node.membership.decisions import IF_ENDED, TAKE_MODEL
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.watch.display import Display
 from tacenda_node.wire.endpoint import Endpoint
@@ -146,7 +147,15 @@ class Watchdog:
         causes = endpoint.causes()
         endpoint.tell_leaving()
         reasons = [links[name].reason for name in absent if name in links]
-        return PeerAbsent(absent, self.limit, reasons, causes)
+        return PeerAbsent(absent, self.limit, reasons, causes, self._advice())
+
+    def _advice(self) -> str:
+        """What a member does whom the others may have left behind."""
+        links = self._endpoint.links.values()
+        if not self._goes_on or any(link.connected and not link.finished for link in links):
+            return ""
+        ended = sorted(link.peer for link in links if link.finished)
+        return f" {', '.join(ended)} finished the run. {TAKE_MODEL}" if ended else f" {IF_ENDED}"
 
     def keep_hours(self, policy: PolicyFile | None) -> None:
         """Wait while the policy lets this node neither compute nor send, with its connections

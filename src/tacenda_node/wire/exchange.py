@@ -34,9 +34,15 @@ class PeerAbsent(NetworkError):
     to_do = "Ask the operators of those members, and start the node again when they are back."
 
     def __init__(
-        self, peers: list[str], seconds: float, reasons: list[str], causes: Iterable[Cause] = ()
+        self,
+        peers: list[str],
+        seconds: float,
+        reasons: list[str],
+        causes: Iterable[Cause] = (),
+        advice: str = "",
     ) -> None:
-        """causes: why these peers are waited for; the members at the root are named."""
+        """causes: why these peers are waited for; the members at the root are named. advice: what
+        else may have happened, and what to do then."""
         behind = [cause for cause in causes if cause.chain[0] in peers]
         roots = {cause.chain[0]: cause.member for cause in behind}
         named = dict.fromkeys(roots.get(peer, peer) for peer in peers)
@@ -45,7 +51,7 @@ class PeerAbsent(NetworkError):
         super().__init__(
             f"{', '.join(named)} stayed away for more than {seconds:g} s, the contract's limit. "
             "Everything is saved: start the node again when they are back. Last heard: "
-            f"{said or 'nothing'}."
+            f"{said or 'nothing'}.{advice}"
         )
         self.peers = peers
 
@@ -88,6 +94,7 @@ class Exchange:
         self.map_place: Tag | None = None  # where the total comes from which the map follows
         stored = [msgpack.decode(raw, type=list[bytes]) for raw in [state.get(TOTALS)] if raw]
         self.held = [frames.stored(raw, frames.Total) for some in stored for raw in some]
+        self._others: list[frames.Total] = []  # for places for which another one is held
         kept = state.get(MAP)
         self.map_total = frames.stored(kept, frames.Total) if kept else None
         self.view, self.absent = 0, frozenset[str]()
@@ -143,16 +150,34 @@ class Exchange:
 
     def total(self, claim: frames.Claim) -> frames.Total | None:
         """The total with this digest, if it is held here."""
-        known = [*self.held, *([] if self.map_total is None else [self.map_total])]
+        known = [*self.held, *self._others]
+        known += [] if self.map_total is None else [self.map_total]
         return next((total for total in known if total.claim.digest == claim.digest), None)
 
     def keep_total(self, total: frames.Total) -> None:
-        """Keep a row that the root has signed."""
+        """Keep a row that the root has signed: one is used for each place (see `use`)."""
         claim = total.claim
-        if claim.key not in {known.claim.key for known in self.held}:
+        if claim.key in {known.claim.key for known in self.held}:
+            self._others = [*self._others, total][-MOST_TOTALS:]
+        else:
             self.held = [*self.held, total][-MOST_TOTALS:]
         if (claim.round, claim.call) == self.map_place and self.map_total is None:
             self.keep_map(total)
+
+    def has_another(self, claim: frames.Claim) -> bool:
+        """Whether another total is held for this place."""
+        mine = next((known.claim for known in self.held if known.claim.key == claim.key), claim)
+        return mine.digest != claim.digest
+
+    def use(self, claim: frames.Claim) -> None:
+        """Hold the total that the members have agreed on for this place, not another one."""
+        agreed = self.total(claim)
+        if agreed is not None and self.has_another(claim):
+            self.held = [agreed if k.claim.key == claim.key else k for k in self.held]
+
+    def forget(self, round: int) -> None:
+        """Forget the totals of a round of this view: they are none that honest members can have."""
+        self.held = [known for known in self.held if known.claim.key[:2] != (self.view, round)]
 
     def keep_map(self, total: frames.Total | None) -> None:
         """Keep the total from which the map follows, in place of any other; None: there is none."""

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import tacenda as tc
 from support import TUNED, WHITENED, graph_for, privacy_for, problem, run_spec
 from tacenda._types import Array
-from tacenda.errors import TacendaError
 from tacenda.questions.blank import BlankQueries
 from tacenda.questions.constants import LARGEST_RADIUS
 from tacenda.questions.facts import Facts
@@ -67,10 +66,6 @@ def test_no_row_ends_in_an_error_of_arithmetic(name: str, random: Any) -> None:
     questions = BlankQueries(spec.facts.rows(here), full=True)
     gate, width = OpenGate(np.float64), spec.facts.dim
     host = blank_host(spec, here, gate, questions, Liars(random), width=width)
-    try:
-        for turn in range(1, spec.rounds + 1):
-            host.step(turn)
-    except TacendaError as refused:
-        assert "round" in str(refused).lower()
-    else:
-        assert np.isfinite(host.last()).all()
+    for turn in range(1, spec.rounds + 1):
+        host.step(turn)
+    assert np.isfinite(host.last()).all()

@@ -10,7 +10,6 @@ from tacenda_node.protocol import frames
 from tacenda_node.protocol.handed_totals import MOST_TOTALS, HandedTotals
 from tacenda_node.protocol.signed_rows import digest
 
-
 RADIUS = 1e9  # of a contract that says nothing else
 
 
