@@ -8,6 +8,7 @@ has heard of. A vote counts only where the decision that it stands on is known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -201,11 +202,13 @@ class Decisions:
 
 def _one_for_each_place(totals: Iterable[frames.Claim | None]) -> tuple[frames.Claim, ...]:
     """In the order of their places. A root that has signed two for one place has made neither of
-    them worth more than its own row: which one is used must only be the same for all."""
+    them worth more than its own row: all use the one that most hold, so that never most members
+    have signed the model of the other."""
+    held = [total for total in totals if total is not None]
+    each = Counter((total.key, total.digest) for total in held)
     found: dict[tuple[int, int, int], frames.Claim] = {}
-    for total in totals:
-        if total is not None:
-            found[total.key] = min(total, found.get(total.key, total), key=lambda one: one.digest)
+    for total in sorted(held, key=lambda one: (each[one.key, one.digest], one.digest)):
+        found[total.key] = total
     return tuple(found[place] for place in sorted(found))
 
 
