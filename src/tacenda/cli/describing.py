@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,72 +11,83 @@ import typer
 from tacenda.cli import flags, show
 from tacenda.errors import InputError
 
-Out = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--out",
-        "-o",
-        help="Write the result: .html, .csv, .md, .json, .svg, .pdf or .png. May be repeated.",
-    ),
-]
-Epsilon = Annotated[
-    float | None, typer.Option("--epsilon", "-e", help="Budget of the whole result.")
-]
-Schema = Annotated[Path, typer.Option(help="Public description of the columns.")]
-Records = Annotated[
+SCHEMA = Path("schema.toml")
+Data = Annotated[str, typer.Argument(help="A CSV or Parquet file.")]
+DataOrPlan = Annotated[
     str | None, typer.Argument(help="A CSV or Parquet file. With --plan it may be left out.")
 ]
-Delta = Annotated[float, typer.Option(help="Delta of that budget.")]
-Nodes = Annotated[
-    int, typer.Option(min=1, help="Over how many members the records are spread; simulated.")
+Schema = Annotated[Path, typer.Option(help="Public description of the columns.")]
+By = Annotated[str | None, typer.Option(help="A column with levels that makes groups.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
 ]
-AddRemove = Annotated[
-    int | None,
-    typer.Option(
-        "--public-size",
-        min=1,
-        help="The number of records is private (add-remove); this public number stands for it.",
-    ),
-]
-Level = Annotated[float, typer.Option(help="Of the intervals.")]
-Seed = Annotated[int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")]
-LedgerFile = Annotated[Path | None, typer.Option(help="Lasting ledger to charge first.")]
-Account = Annotated[str | None, typer.Option(help="Data set in the ledger.")]
-NotPrivate = Annotated[
-    bool, typer.Option("--public", help="These records are public: no noise, no budget.")
-]
+# Of one release: its budget, where it is charged, and where the result goes
+RELEASE: flags.Options = {
+    "epsilon": Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="Budget of the whole result.")
+    ],
+    "delta": Annotated[float, typer.Option(help="Delta of that budget.")],
+    "public": Annotated[
+        bool, typer.Option("--public", help="These records are public: no noise, no budget.")
+    ],
+    "nodes": Annotated[
+        int, typer.Option(min=1, help="Over how many members the records are spread; simulated.")
+    ],
+    "public_size": Annotated[
+        int | None,
+        typer.Option(
+            "--public-size",
+            min=1,
+            help="The number of records is private (add-remove); this public number stands for it.",
+        ),
+    ],
+    "level": Annotated[float, typer.Option(help="Of the intervals.")],
+    "seed": Annotated[
+        int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")
+    ],
+    "ledger": Annotated[Path | None, typer.Option(help="Lasting ledger to charge first.")],
+    "dataset": Annotated[str | None, typer.Option(help="Data set in the ledger.")],
+    "out": Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write the result: .html, .csv, .md, .json, .svg, .pdf or .png. May be repeated.",
+        ),
+    ],
+    "as_json": flags.Json,
+}
+DEFAULTS: dict[str, Any] = {
+    "schema": SCHEMA,
+    "noisy": "refuse",
+    "delta": 1e-5,
+    "nodes": 1,
+    "level": 0.95,
+}
 
 
-def describe(
-    data: Records = None,
-    schema: Schema = Path("schema.toml"),
-    by: Annotated[str | None, typer.Option(help="A column with levels that makes groups.")] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
-    ] = None,
-    quantiles: Annotated[str, typer.Option(help="Of numbers; empty for none.")] = "0.25,0.5,0.75",
-    bins: Annotated[int, typer.Option(min=2, help="Of a number, for its quantiles.")] = 20,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    public: NotPrivate = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Only say how readable each column will be.")
-    ] = False,
-    records: Annotated[
-        int | None, typer.Option(min=1, help="About how many records there are; --plan.")
-    ] = None,
-    noisy: Annotated[
-        str, typer.Option(help="Unreadable columns: 'refuse', 'leave out' or 'keep'.")
-    ] = "refuse",
-    nodes: Nodes = 1,
-    public_size: AddRemove = None,
-    level: Level = 0.95,
-    seed: Seed = None,
-    ledger: LedgerFile = None,
-    dataset: Account = None,
-    out: Out = None,
-    as_json: flags.Json = False,
-) -> None:
+@flags.takes(
+    {
+        "data": DataOrPlan,
+        "schema": Schema,
+        "by": By,
+        "columns": Columns,
+        "quantiles": Annotated[str, typer.Option(help="Of numbers; empty for none.")],
+        "bins": Annotated[int, typer.Option(min=2, help="Of a number, for its quantiles.")],
+        "plan": Annotated[
+            bool, typer.Option("--plan", help="Only say how readable each column will be.")
+        ],
+        "records": Annotated[
+            int | None, typer.Option(min=1, help="About how many records there are; --plan.")
+        ],
+        "noisy": Annotated[
+            str, typer.Option(help="Unreadable columns: 'refuse', 'leave out' or 'keep'.")
+        ],
+        **RELEASE,
+    },
+    **{**DEFAULTS, "quantiles": "0.25,0.5,0.75", "bins": 20},
+)
+def describe(given: flags.Given) -> None:
     """A private Table 1: counts and shares of levels and of missing values, means, deviations and
     quantiles, by group and in all, with standardised differences.
 
@@ -86,76 +98,50 @@ def describe(
 
     Example: tacenda describe patients.csv --schema patients.toml --by arm -e 1 -o table.html
     """
-    from tacenda.data.schema import Schema as TableSchema
     from tacenda.tables.asked import Asked
     from tacenda.tables.describing import describe as described
 
-    known = TableSchema.read(schema)
-    wanted = numbers("quantiles", quantiles)
-    privacy = budget(epsilon, delta, public, public_size)
-    if plan:
-        if records is None or privacy is None:
+    schema, wanted = _schema(given), numbers("quantiles", given["quantiles"])
+    asked: dict[str, Any] = {"by": given["by"], "columns": given["columns"] or None}
+    if given["plan"]:
+        privacy = _budget(given)
+        if given["records"] is None or privacy is None:
             raise InputError("--plan needs --records, about how many there are, and --epsilon.")
-        _plan(Asked.of(known, by, columns or None, wanted, bins), records, privacy, nodes, as_json)
+        table = Asked.of(schema, **asked, quantiles=wanted, bins=given["bins"])
+        _plan(table, given["records"], privacy, given["nodes"], given["as_json"])
         return
-    if data is None:
+    if given["data"] is None:
         raise InputError("DATA must name the records; only with --plan it may be left out.")
     found = described(
-        known,
-        data,
-        privacy,
-        by=by,
-        columns=columns or None,
+        schema,
+        given["data"],
+        _budget(given),
+        **asked,
         quantiles=wanted,
-        bins=bins,
-        nodes=nodes,
-        public_size=public_size,
-        noisy=noisy,
-        level=level,
-        seed=seed,
-        ledger=ledger,
-        dataset=dataset,
+        bins=given["bins"],
+        **_how(given),
     )
-    written = [str(found.save(path)) for path in out or ()]
-    if as_json:
-        show.as_json({**found.to_plain(), "written": written})
-        return
-    from tacenda.tables.text import bracketed, headings, lines
-
-    rows = [
-        [f"{column}: {what}" if column else what, *(bracketed(t) for t in texts)]
-        for column, what, texts in lines(found)
-    ]
-    heads = headings(found)
-    show.table(["", *heads], rows, title="Who is in the data", right=range(1, len(heads) + 1))
-    print_promise(found)
-    for path in written:
-        print(f"written  {path}")
+    _tell(found, given, _description)
 
 
-def survival(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
-    schema: Schema = Path("schema.toml"),
-    by: Annotated[str | None, typer.Option(help="A column with levels that makes groups.")] = None,
-    points: Annotated[
-        str, typer.Option(help="Other time points than the schema's, between commas.")
-    ] = "",
-    on_points: Annotated[
-        bool, typer.Option("--on-points", help="All times lie on the points, as whole weeks do.")
-    ] = False,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    public: NotPrivate = False,
-    noisy: Annotated[str, typer.Option(help="Unreadable curves: 'refuse' or 'keep'.")] = "refuse",
-    nodes: Nodes = 1,
-    public_size: AddRemove = None,
-    level: Level = 0.95,
-    seed: Seed = None,
-    ledger: LedgerFile = None,
-    dataset: Account = None,
-    out: Out = None,
-    as_json: flags.Json = False,
-) -> None:
+@flags.takes(
+    {
+        "data": Data,
+        "schema": Schema,
+        "by": By,
+        "points": Annotated[
+            str, typer.Option(help="Other time points than the schema's, between commas.")
+        ],
+        "on_points": Annotated[
+            bool,
+            typer.Option("--on-points", help="All times lie on the points, as whole weeks do."),
+        ],
+        "noisy": Annotated[str, typer.Option(help="Unreadable curves: 'refuse' or 'keep'.")],
+        **RELEASE,
+    },
+    **{**DEFAULTS, "data": ..., "points": ""},
+)
+def survival(given: flags.Given) -> None:
     """Private survival: Kaplan-Meier and Nelson-Aalen curves with bands, numbers at risk, medians,
     restricted means, and a log-rank test, by group.
 
@@ -165,29 +151,105 @@ def survival(
 
     Example: tacenda survival patients.csv --schema patients.toml --by arm -e 1 -o curves.html
     """
-    from tacenda.data.schema import Schema as TableSchema
     from tacenda.tables.survival_curves import TIMES
     from tacenda.tables.surviving import survival as estimated
 
     found = estimated(
-        TableSchema.read(schema),
-        data,
-        budget(epsilon, delta, public, public_size),
-        by=by,
-        points=numbers("points", points) or None,
-        times=TIMES[int(on_points)],
-        nodes=nodes,
-        public_size=public_size,
-        noisy=noisy,
-        level=level,
-        seed=seed,
-        ledger=ledger,
-        dataset=dataset,
+        _schema(given),
+        given["data"],
+        _budget(given),
+        by=given["by"],
+        points=numbers("points", given["points"]) or None,
+        times=TIMES[int(given["on_points"])],
+        **_how(given),
     )
-    written = [str(found.save(path)) for path in out or ()]
-    if as_json:
+    _tell(found, given, _survival)
+
+
+@flags.takes(
+    {
+        "data": Data,
+        "schema": Schema,
+        "columns": Columns,
+        "points": Annotated[
+            str, typer.Option(help="Other ends of the periods than the schema's, between commas.")
+        ],
+        "rounds": Annotated[int, typer.Option(min=4, help="Releases under the budget.")],
+        "noisy": Annotated[str, typer.Option(help="Hidden effects: 'refuse' or 'keep'.")],
+        "by_site": Annotated[
+            str | None,
+            typer.Option(
+                help="An effect, such as arm=new: estimate it at each site (the schema's "
+                "node_column) alone, and pool what may differ."
+            ),
+        ],
+        **RELEASE,
+    },
+    **{**DEFAULTS, "data": ..., "points": "", "rounds": 6},
+)
+def hazards(given: flags.Given) -> None:
+    """Private hazard ratios with intervals and p-values: Cox's model in groups, a baseline for each
+    period of the schema's [survival].
+
+    Newton's method releases a few sums under one budget, charged before noise is drawn. It is a
+    simulation on this machine: its noise is floating-point and seeded.
+
+    Example: tacenda hazards patients.csv --schema patients.toml -c arm -c age -e 2 -o ratios.html
+    """
+    from tacenda.tables.hazards import hazard_ratios
+    from tacenda.tables.sites import site_effects
+
+    asked: dict[str, Any] = {"columns": given["columns"] or None, "rounds": given["rounds"]}
+    records = _schema(given), given["data"], _budget(given)
+    if given["by_site"] is not None:
+        how = {k: v for k, v in _how(given).items() if k not in ("nodes", "public_size")}
+        effects = site_effects(*records, effect=given["by_site"], **asked, **how)
+        _tell(effects, given, _sites)
+        return
+    points = numbers("points", given["points"]) or None
+    _tell(hazard_ratios(*records, points=points, **asked, **_how(given)), given, _hazards)
+
+
+def _schema(given: flags.Given) -> Any:
+    from tacenda.data.schema import Schema
+
+    return Schema.read(given["schema"])
+
+
+def _budget(given: flags.Given) -> Any:
+    return budget(given["epsilon"], given["delta"], given["public"], given["public_size"])
+
+
+def _how(given: flags.Given) -> dict[str, Any]:
+    """How all three releases are made."""
+    names = ("noisy", "nodes", "public_size", "level", "seed", "ledger", "dataset")
+    return {name: given[name] for name in names}
+
+
+def _tell(found: Any, given: flags.Given, tables: Callable[[Any], None]) -> None:
+    """Write the result where it is wanted, and print it."""
+    written = [str(found.save(path)) for path in given["out"] or ()]
+    if given["as_json"]:
         show.as_json({**found.to_plain(), "written": written})
         return
+    tables(found)
+    print_promise(found)
+    for path in written:
+        print(f"written  {path}")
+
+
+def _description(found: Any) -> None:
+    from tacenda.tables.text import bracketed, headings, lines
+
+    rows = [
+        [f"{column}: {what}" if column else what, *(bracketed(t) for t in texts)]
+        for column, what, texts in lines(found)
+    ]
+    heads = headings(found)
+    show.table(["", *heads], rows, title="Who is in the data", right=range(1, len(heads) + 1))
+
+
+def _survival(found: Any) -> None:
     from tacenda.tables.text import bracketed, share_text
 
     head, lines = found.lines()
@@ -200,111 +262,17 @@ def survival(
         for k, point in enumerate(found.points)
     ]
     show.table(["time", *found.names], rows, right=range(len(found.names) + 1))
-    print_promise(found)
-    for path in written:
-        print(f"written  {path}")
 
 
-def hazards(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
-    schema: Schema = Path("schema.toml"),
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
-    ] = None,
-    points: Annotated[
-        str, typer.Option(help="Other ends of the periods than the schema's, between commas.")
-    ] = "",
-    rounds: Annotated[int, typer.Option(min=4, help="Releases under the budget.")] = 6,
-    noisy: Annotated[str, typer.Option(help="Hidden effects: 'refuse' or 'keep'.")] = "refuse",
-    by_site: Annotated[
-        str | None,
-        typer.Option(
-            help="An effect, such as arm=new: estimate it at each site (the schema's node_column) "
-            "alone, and pool what may differ."
-        ),
-    ] = None,
-    epsilon: Epsilon = None,
-    delta: Delta = 1e-5,
-    public: NotPrivate = False,
-    nodes: Nodes = 1,
-    public_size: AddRemove = None,
-    level: Level = 0.95,
-    seed: Seed = None,
-    ledger: LedgerFile = None,
-    dataset: Account = None,
-    out: Out = None,
-    as_json: flags.Json = False,
-) -> None:
-    """Private hazard ratios with intervals and p-values: Cox's model in groups, a baseline for each
-    period of the schema's [survival].
-
-    Newton's method releases a few sums under one budget, charged before noise is drawn. It is a
-    simulation on this machine: its noise is floating-point and seeded.
-
-    Example: tacenda hazards patients.csv --schema patients.toml -c arm -c age -e 2 -o ratios.html
-    """
-    from tacenda.data.schema import Schema as TableSchema
-    from tacenda.tables.hazards import hazard_ratios
-
-    if by_site is not None:
-        _by_site(
-            TableSchema.read(schema),
-            data,
-            budget(epsilon, delta, public, public_size),
-            out,
-            as_json,
-            columns=columns or None,
-            effect=by_site,
-            rounds=rounds,
-            noisy=noisy,
-            level=level,
-            seed=seed,
-            ledger=ledger,
-            dataset=dataset,
-        )
-        return
-    found = hazard_ratios(
-        TableSchema.read(schema),
-        data,
-        budget(epsilon, delta, public, public_size),
-        columns=columns or None,
-        points=numbers("points", points) or None,
-        rounds=rounds,
-        nodes=nodes,
-        public_size=public_size,
-        noisy=noisy,
-        level=level,
-        seed=seed,
-        ledger=ledger,
-        dataset=dataset,
-    )
-    written = [str(found.save(path)) for path in out or ()]
-    if as_json:
-        show.as_json({**found.to_plain(), "written": written})
-        return
+def _hazards(found: Any) -> None:
     head = ["effect", "hazard ratio", f"{found.level:.0%} interval", "p"]
     show.table(head, found.lines(), title="Effects on the hazard", right=(1, 2, 3))
-    print_promise(found)
-    for path in written:
-        print(f"written  {path}")
 
 
-def _by_site(
-    schema: Any, data: str, privacy: Any, out: list[Path] | None, as_json: bool, **how: Any
-) -> None:
-    from tacenda.tables.sites import site_effects
-
-    found = site_effects(schema, data, privacy, **how)
-    written = [str(found.save(path)) for path in out or ()]
-    if as_json:
-        show.as_json({**found.to_plain(), "written": written})
-        return
+def _sites(found: Any) -> None:
     head = ["site", f"hazard ratio of {found.name}", f"{found.level:.0%} interval"]
     show.table(head, found.lines(), title="One effect at each site", right=(1, 2))
     print(found.words)
-    print_promise(found)
-    for path in written:
-        print(f"written  {path}")
 
 
 def budget(epsilon: float | None, delta: float, public: bool, public_size: int | None) -> Any:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda.formats.files import write_text
 from tacenda.report import numbers
 from tacenda.report.charts import Chart, Column, Series, TextTable
+from tacenda.report.released import records_of, released_page
 
 if TYPE_CHECKING:
     from tacenda.evaluation.private import PrivateEvaluation
@@ -37,36 +37,26 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
     ...     tc.report.private_evaluation_page(found, os.path.join(folder, "page.html")).name
     'page.html'
     """
-    from tacenda.report.html_page import asset, panels_of, render_page
-
-    p, level = found.privacy, f"{found.level:.0%}"
-    noisy = p is not None
-    headline = (
-        f"Computed from counts that were released once with noise: epsilon {p.epsilon:.4g}, delta "
-        f"{p.delta:g} ({p.adjacency}), for {p.unit}, of those held out."
-        if p is not None
-        else "These counts were released without noise: this page is not private."
-    )
-    many = "a private number of" if found.records is None else numbers.whole(found.records)
-    page = render_page(
-        asset("evaluation.html.j2"),
+    level = f"{found.level:.0%}"
+    return released_page(
+        "evaluation.html.j2",
+        found,
+        out,
+        what="counts",
+        among=", of those held out",
+        warnings=found.warnings,
         name=str(found.about.get("name", "Private evaluation")),
         data=str(found.about.get("data", "held-out records")),
-        records=many,
-        verdict="good" if noisy and not found.warnings else "caution",
-        word="Private" if noisy else "Not private",
-        headline=" ".join([headline, *found.warnings]),
+        records=records_of(found),
         measures=_measures(found, level),
         use=(),  # what was released with noise may be used for anything
         notes=[
             f"{level} intervals, for the privacy noise and for which records were held out, "
-            "together. The counts behind all numbers are noisy, and may even be negative.",
-            *([f"It is {found.about['simulation']}."] if "simulation" in found.about else []),
+            "together. The counts behind all numbers are noisy, and may even be negative."
         ],
-        tables=[t for t in (_confusion(found), _classes(found), _released(found)) if t],
-        charts=panels_of([c for c in (_roc(found), _calibration(found), _residuals(found)) if c]),
+        tables=[_confusion(found), _classes(found), _released(found)],
+        charts=[_roc(found), _calibration(found), _residuals(found)],
     )
-    return write_text(Path(out), page)
 
 
 def _measures(found: PrivateEvaluation, level: str) -> TextTable:

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from tacenda.tables.forecasting import Forecast, ForecastRow, NoisyTableWarning, forecast
     from tacenda.tables.hazards import hazard_ratios
     from tacenda.tables.life_table import LogRank
-    from tacenda.tables.pages import (
-        forest_page,
-        hazard_page,
-        survival_page,
-        survival_picture,
-        table_page,
-        table_pictures,
-    )
     from tacenda.tables.sites import Pooled, SiteEffects, pooled, site_effects
     from tacenda.tables.survival_curves import SurvivalCurves
     from tacenda.tables.surviving import survival
@@ -53,16 +45,10 @@ _HOMES = {
     "TableRow": "cells",
     "describe": "describing",
     "forecast": "forecasting",
-    "forest_page": "pages",
-    "hazard_page": "pages",
     "hazard_ratios": "hazards",
     "pooled": "sites",
     "site_effects": "sites",
     "survival": "surviving",
-    "survival_page": "pages",
-    "survival_picture": "pages",
-    "table_page": "pages",
-    "table_pictures": "pages",
 }
 
 __all__ = [
@@ -82,16 +68,10 @@ __all__ = [
     "TableRow",
     "describe",
     "forecast",
-    "forest_page",
-    "hazard_page",
     "hazard_ratios",
     "pooled",
     "site_effects",
     "survival",
-    "survival_page",
-    "survival_picture",
-    "table_page",
-    "table_pictures",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

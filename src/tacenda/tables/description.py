@@ -20,7 +20,6 @@ from tacenda._types import Floats
 from tacenda.errors import InputError
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.private_intervals import Estimate
-from tacenda.formats.files import write_text
 from tacenda.privacy.statement import Statement
 from tacenda.tables.asked import EVERYONE, Asked, AskedColumn
 from tacenda.tables.cells import TableCell, TableRow
@@ -33,6 +32,7 @@ from tacenda.tables.estimates import (
     quantile_of,
     whole_counts,
 )
+from tacenda.tables.saving import require_format, save
 from tacenda.tables.text import as_csv, as_markdown
 
 FORMAT = "tacenda-description-1"
@@ -188,11 +188,7 @@ class Description:
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> Description:
         """Read back what `to_plain` wrote; the table is computed again."""
-        if values.get("format") != FORMAT:
-            raise InputError(
-                f"format must be {FORMAT!r}, not {values.get('format')!r}; pass what "
-                "`tacenda describe --json` printed."
-            )
+        require_format(values, FORMAT, "tacenda describe")
         plain, privacy = values["asked"], values["privacy"]
         columns = tuple(
             AskedColumn(**{**c, "levels": tuple(c["levels"]), "edges": tuple(c["edges"])})
@@ -217,24 +213,9 @@ class Description:
 
         path: its ending says which.
         """
-        from tacenda.formats.text import readable_json
-        from tacenda.tables.pages import table_page, table_pictures
+        from tacenda.tables.pages import charts_of, table_page
 
-        path = Path(path)
-        if path.suffix == ".html":
-            return table_page(self, path)
-        if path.suffix in (".svg", ".pdf", ".png"):
-            return table_pictures(self, path)
-        texts = {
-            ".csv": lambda: self.csv,
-            ".md": lambda: self.markdown,
-            ".json": lambda: readable_json(self.to_plain()),
-        }
-        if path.suffix not in texts:
-            raise InputError(
-                f"path must end in .html, .csv, .md, .json, .svg, .pdf or .png, not {path.name!r}."
-            )
-        return write_text(path, texts[path.suffix]())
+        return save(self, path, table_page, charts_of)
 
     def __repr__(self) -> str:
         names = ", ".join(c.name for c in self.asked.columns)

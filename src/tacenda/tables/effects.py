@@ -14,12 +14,10 @@ import numpy as np
 from scipy.stats import norm
 
 from tacenda._types import Array, Floats
-from tacenda.errors import InputError
 from tacenda.evaluation import private_intervals as intervals
-from tacenda.formats.files import write_text
-from tacenda.formats.text import readable_json
 from tacenda.privacy.statement import Statement
 from tacenda.questions.hazards import BOUND, HazardMoments, Information
+from tacenda.tables.saving import save
 from tacenda.tables.text import bracketed
 
 FORMAT = "tacenda-hazard-ratios-1"
@@ -241,17 +239,7 @@ class HazardRatios:
         """
         from tacenda.tables.pages import hazard_page
 
-        path = Path(path)
-        if path.suffix == ".html":
-            return hazard_page(self, path)
-        texts = {
-            ".csv": lambda: self.csv,
-            ".md": lambda: self.markdown,
-            ".json": lambda: readable_json(self.to_plain()),
-        }
-        if path.suffix not in texts:
-            raise InputError(f"path must end in .html, .csv, .md or .json, not {path.name!r}.")
-        return write_text(path, texts[path.suffix]())
+        return save(self, path, hazard_page)
 
     def __repr__(self) -> str:
         return f"HazardRatios({', '.join(self.names)}; {len(self.points)} periods)"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacenda._types import Flags
-from tacenda.formats.files import write_text
 from tacenda.report.charts import Chart, Column, Series, TextTable
+from tacenda.report.released import records_of, released_page
 from tacenda.tables.text import headings, lines, share_text, shown_groups
 
 if TYPE_CHECKING:
@@ -27,68 +28,15 @@ INTERVALS = (
 
 
 def table_page(found: Description, out: str | Path) -> Path:
-    """Write a private description as one HTML page (extra `report`).
-
-    Parameters
-    ----------
-    found : Description
-        What `tacenda.describe` gave.
-    out : str or Path
-        The file to write.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> table = {"age": [30.0, 50.0] * 400, "ill": ["no", "yes"] * 400}
-    >>> schema = tc.data.Schema.build(
-    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
-    ...     label={"name": "ill", "classes": ["no", "yes"]},
-    ... )
-    >>> found = tc.describe(schema, table, tc.Privacy(1.0), seed=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.table_page(found, os.path.join(folder, "page.html")).name
-    'page.html'
-    """
+    """Write a private description as one HTML page (extra `report`)."""
     by = "" if found.asked.by is None else f" by {found.asked.by}"
     notes = [INTERVALS.format(level=f"{found.level:.0%}")]
     if found.asked.by is not None:
         notes.append("Differences are of means or shares, over the pooled standard deviation.")
-    return written_page(
-        found, f"Who is in the data{by}", [_table(found)], charts_of(found), notes, out
-    )
+    return _written(found, f"Who is in the data{by}", [_table(found)], charts_of(found), notes, out)
 
 
-def table_pictures(found: Description, out: str | Path) -> Path:
-    """Draw every column of a description into one file (extra `plots`).
-
-    Parameters
-    ----------
-    found : Description
-        What `tacenda.describe` gave.
-    out : str or Path
-        The file to write: .svg, .pdf or .png.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> table = {"age": [30.0, 50.0] * 400, "ill": ["no", "yes"] * 400}
-    >>> schema = tc.data.Schema.build(
-    ...     columns=[{"kind": "numeric", "name": "age", "low": 0, "high": 100}],
-    ...     label={"name": "ill", "classes": ["no", "yes"]},
-    ... )
-    >>> found = tc.describe(schema, table, tc.Privacy(1.0), seed=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.table_pictures(found, os.path.join(folder, "picture.svg")).name
-    'picture.svg'
-    """
-    from tacenda.report.paper_figures import draw_charts
-
-    return draw_charts(charts_of(found), out)
-
-
-def written_page(
+def _written(
     found: Any,
     title: str,
     tables: list[TextTable],
@@ -96,31 +44,17 @@ def written_page(
     notes: list[str],
     out: str | Path,
 ) -> Path:
-    """Write the page of something released once: it has privacy, records and about."""
-    from tacenda.report.html_page import asset, panels_of, render_page
-
-    p, n = found.privacy, found.records
-    headline = "This was computed without noise: the page is not private."
-    if p is not None:
-        headline = (
-            f"Computed from counts and sums that were released once with noise: epsilon "
-            f"{p.epsilon:.4g}, delta {p.delta:g} ({p.adjacency}), for {p.unit}."
-        )
-    if "simulation" in found.about:
-        notes = [*notes, f"It is {found.about['simulation']}."]
-    many = "a private number of" if n is None else f"{n:,}"
-    page = render_page(
-        asset("tables.html.j2"),
+    return released_page(
+        "tables.html.j2",
+        found,
+        out,
+        what="counts and sums",
         title=title,
-        subtitle=f"{found.about.get('data', 'table')}, {many} records",
-        verdict="good" if p is not None else "caution",
-        word="Private" if p is not None else "Not private",
-        headline=headline,
+        subtitle=f"{found.about.get('data', 'table')}, {records_of(found)} records",
         tables=tables,
+        charts=charts,
         notes=notes,
-        charts=panels_of(charts),
     )
-    return write_text(Path(out), page)
 
 
 def _table(found: Description) -> TextTable:
@@ -181,30 +115,7 @@ def _series(name: str, x: Any, shares: Any, colour: int, style: str) -> Series:
 
 
 def survival_page(found: SurvivalCurves, out: str | Path) -> Path:
-    """Write private survival curves as one HTML page (extra `report`).
-
-    Parameters
-    ----------
-    found : SurvivalCurves
-        What `tacenda.survival` gave.
-    out : str or Path
-        The file to write.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> table = {"t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "1", "0", "1"] * 500}
-    >>> schema = tc.data.Schema.build(
-    ...     columns=[{"kind": "numeric", "name": "t", "low": 0, "high": 4}],
-    ...     label={"name": "e", "classes": ["0", "1"]},
-    ...     survival={"time": "t", "event": "e", "points": [1, 2, 3, 4]},
-    ... )
-    >>> found = tc.survival(schema, table, tc.Privacy(1.0), seed=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.survival_page(found, os.path.join(folder, "page.html")).name
-    'page.html'
-    """
+    """Write private survival curves as one HTML page (extra `report`)."""
     head, lines = found.lines()
     columns = [Column(head[0]), *(Column(h, True) for h in head[1:])]
     summary = TextTable("Summary", columns, [["\n".join(t).rstrip() for t in row] for row in lines])
@@ -233,37 +144,7 @@ def survival_page(found: SurvivalCurves, out: str | Path) -> Path:
     ]
     notes = [*([found.test_text] if found.test_text else []), *notes]
     tables = [summary, shares, risk]
-    return written_page(found, title, tables, survival_charts(found), notes, out)
-
-
-def survival_picture(found: SurvivalCurves, out: str | Path) -> Path:
-    """Draw survival curves and cumulative hazards into one file (extra `plots`).
-
-    Parameters
-    ----------
-    found : SurvivalCurves
-        What `tacenda.survival` gave.
-    out : str or Path
-        The file to write: .svg, .pdf or .png.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> table = {"t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "1", "0", "1"] * 500}
-    >>> schema = tc.data.Schema.build(
-    ...     columns=[{"kind": "numeric", "name": "t", "low": 0, "high": 4}],
-    ...     label={"name": "e", "classes": ["0", "1"]},
-    ...     survival={"time": "t", "event": "e", "points": [1, 2, 3, 4]},
-    ... )
-    >>> found = tc.survival(schema, table, tc.Privacy(1.0), seed=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.survival_picture(found, os.path.join(folder, "picture.svg")).name
-    'picture.svg'
-    """
-    from tacenda.report.paper_figures import draw_charts
-
-    return draw_charts(survival_charts(found), out)
+    return _written(found, title, tables, survival_charts(found), notes, out)
 
 
 def survival_charts(found: SurvivalCurves) -> list[Chart]:
@@ -298,114 +179,74 @@ def survival_charts(found: SurvivalCurves) -> list[Chart]:
 
 
 def hazard_page(found: HazardRatios, out: str | Path) -> Path:
-    """Write private hazard ratios as one HTML page (extra `report`).
-
-    Parameters
-    ----------
-    found : HazardRatios
-        What `tacenda.hazard_ratios` gave.
-    out : str or Path
-        The file to write.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> table = {"x": [0.1, 0.9] * 1000, "t": [1.0, 2.0, 3.0, 4.0] * 500, "e": ["1", "0"] * 1000}
-    >>> schema = tc.data.Schema.build(
-    ...     columns=[{"kind": "numeric", "name": "x", "low": 0, "high": 1}],
-    ...     label={"name": "e", "classes": ["0", "1"]},
-    ...     survival={"time": "t", "event": "e", "points": [2, 4]},
-    ... )
-    >>> found = tc.hazard_ratios(schema, table, tc.Privacy(1.0), seed=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.hazard_page(found, os.path.join(folder, "page.html")).name
-    'page.html'
-    """
+    """Write private hazard ratios as one HTML page (extra `report`)."""
     columns = [Column("Effect"), Column("Hazard ratio", True), Column("p", True)]
     rows = [[name, f"{value}\n{ends}", p] for name, value, ends, p in found.lines()]
-    known = [e for e in found.effects if e.known]
-    charts = []
-    if known:
-        x = np.arange(float(len(known)))
-        ends = (np.array([getattr(e, end) for e in known]) for end in ("ratio", "low", "high"))
-        ratio, low, high = ends
-        names = tuple(e.name for e in known)
-        charts.append(
-            Chart(
-                "hazard-ratios",
-                "Hazard ratios",
-                "effect",
-                "hazard ratio",
-                [
-                    Series("hazard ratio", x, ratio, 0, low, high, style="points"),
-                    Series("none", x[[0, -1]], np.ones(2), 1, style="level", legend=False),
-                ],
-                "Hazard ratios with intervals.",
-                "On the thin line there is no effect.",
-                y_log=True,
-                x_ticks=tuple(float(v) for v in x),
-                x_names=names,
-            )
-        )
+    known = [(e.name, e.ratio, e.low, e.high) for e in found.effects if e.known]
+    of = "Hazard ratios", "effect", "Hazard ratios with intervals."
+    charts = [_ratios("hazard-ratios", known, {"hazard ratio": found.names}, *of)] if known else []
     notes = [
         f"{found.level:.0%} intervals, for the privacy noise and for sampling together, where the "
         "model is right: hazards are proportional at all times. A ratio is for one unit of its "
         "column, or of a level beside the reference."
     ]
     table = TextTable("Effects on the hazard", columns, rows)
-    return written_page(found, "Hazard ratios", [table], charts, notes, out)
+    return _written(found, "Hazard ratios", [table], charts, notes, out)
 
 
 def forest_page(found: SiteEffects, out: str | Path) -> Path:
-    """Write an effect of several sites, and their summary, as one HTML page (extra `report`).
-
-    Parameters
-    ----------
-    found : SiteEffects
-        What `tacenda.tables.site_effects` gave.
-    out : str or Path
-        The file to write.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import tacenda as tc
-    >>> found = tc.tables.SiteEffects("arm=new", ("a", "b"), (-0.5, -0.7), (0.1, 0.1), None)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tc.tables.forest_page(found, os.path.join(folder, "page.html")).name
-    'page.html'
-    """
+    """Write an effect of several sites, and their summary, as one HTML page (extra `report`)."""
     table = TextTable(
         f"Hazard ratio of {found.name}",
         [Column("Site"), Column("Hazard ratio", True)],
         [[name, f"{value}\n{ends}"] for name, value, ends in found.lines()],
     )
     rows = [row for row in found.rows() if all(0 < x < 1e100 for x in row[1:])]
-    x = np.arange(float(len(rows)))
-    ratio, low, high = (np.array([row[k] for row in rows]) for k in (1, 2, 3))
-    own: Flags = np.array([row[0] in found.sites for row in rows])
-    series = [
-        Series(name, x[at], ratio[at], i, low[at], high[at], style="points")
-        for i, (name, at) in enumerate((("sites", own), ("together", ~own)))
-        if at.any()
-    ]
-    series.append(Series("none", x[[0, -1]], np.ones(2), 2, style="level", legend=False))
-    chart = Chart(
+    together = tuple(row[0] for row in rows if row[0] not in found.sites)
+    chart = _ratios(
         "forest",
+        rows,
+        {"sites": found.sites, "together": together},
         f"Hazard ratio of {found.name} by site",
         "site",
-        "hazard ratio",
-        series,
         f"Hazard ratios of {len(found.sites)} sites, of all and of a new one, with intervals.",
-        "On the thin line there is no effect.",
-        y_log=True,
-        x_ticks=tuple(float(v) for v in x),
-        x_names=tuple(row[0] for row in rows),
     )
     notes = [
         found.words,
         "Each site's interval holds its own noise and sampling. That of all sites holds the mean "
         "of what may differ between sites; the last row tells where the effect of a new site lies.",
     ]
-    return written_page(found, f"{found.name} by site", [table], [chart], notes, out)
+    return _written(found, f"{found.name} by site", [table], [chart], notes, out)
+
+
+def _ratios(
+    key: str,
+    rows: Sequence[tuple[str, float, float, float]],
+    marked: dict[str, tuple[str, ...]],
+    title: str,
+    what: str,
+    words: str,
+) -> Chart:
+    """Ratios with their ends, beside a line at 1. marked: which rows have a colour together."""
+    x = np.arange(float(len(rows)))
+    names = tuple(row[0] for row in rows)
+    ratio, low, high = (np.array([row[k] for row in rows]) for k in (1, 2, 3))
+    places: dict[str, Flags] = {k: np.array([n in own for n in names]) for k, own in marked.items()}
+    series = [
+        Series(name, x[at], ratio[at], i, low[at], high[at], style="points")
+        for i, (name, at) in enumerate(places.items())
+        if at.any()
+    ]
+    none = Series("none", x[[0, -1]], np.ones(2), len(marked), style="level", legend=False)
+    return Chart(
+        key,
+        title,
+        what,
+        "hazard ratio",
+        [*series, none],
+        words,
+        "On the thin line there is no effect.",
+        y_log=True,
+        x_ticks=tuple(float(v) for v in x),
+        x_names=names,
+    )

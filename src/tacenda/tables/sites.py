@@ -33,13 +33,13 @@ from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
 from tacenda.errors import InputError, PrivacyError
-from tacenda.formats.files import write_text
-from tacenda.formats.text import readable_json, strict
+from tacenda.formats.text import strict
 from tacenda.privacy.noise.persons import most_nodes
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.questions.validate.persons import refuse_spread
 from tacenda.tables.hazards import ROUNDS, AskedEffects, hazard_ratios, hidden_by
+from tacenda.tables.saving import save
 from tacenda.tables.text import bracketed
 
 METHODS = ("reml", "dersimonian-laird")
@@ -279,13 +279,7 @@ class SiteEffects:
         """
         from tacenda.tables.pages import forest_page
 
-        path = Path(path)
-        if path.suffix == ".html":
-            return forest_page(self, path)
-        texts = {".csv": self.csv, ".md": self.markdown, ".json": readable_json(self.to_plain())}
-        if path.suffix not in texts:
-            raise InputError(f"path must end in .html, .csv, .md or .json, not {path.name!r}.")
-        return write_text(path, texts[path.suffix])
+        return save(self, path, forest_page)
 
 
 def site_effects(

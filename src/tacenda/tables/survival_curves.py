@@ -17,12 +17,12 @@ from tacenda._types import Floats, Ints
 from tacenda.errors import InputError
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.private_intervals import Estimate
-from tacenda.formats.files import write_text
 from tacenda.privacy.statement import Statement
 from tacenda.questions.tables import ColumnCells, TableSums
 from tacenda.tables.asked import EVERYONE
 from tacenda.tables.estimates import Cells, Sizes, agreeing, whole_counts
 from tacenda.tables.life_table import LifeTable, LogRank, cells_of, counting, log_rank
+from tacenda.tables.saving import require_format, save
 from tacenda.tables.text import bracketed, number, share_text
 
 FORMAT = "tacenda-survival-1"
@@ -265,11 +265,7 @@ class SurvivalCurves:
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> SurvivalCurves:
         """Read back what `to_plain` wrote; the curves are computed again."""
-        if values.get("format") != FORMAT:
-            raise InputError(
-                f"format must be {FORMAT!r}, not {values.get('format')!r}; pass what "
-                "`tacenda survival --json` printed."
-            )
+        require_format(values, FORMAT, "tacenda survival")
         privacy = values["privacy"]
         return cls(
             tuple(values["groups"]),
@@ -289,24 +285,9 @@ class SurvivalCurves:
 
         path: its ending says which.
         """
-        from tacenda.formats.text import readable_json
-        from tacenda.tables.pages import survival_page, survival_picture
+        from tacenda.tables.pages import survival_charts, survival_page
 
-        path = Path(path)
-        texts = {
-            ".csv": lambda: self.csv,
-            ".md": lambda: self.markdown,
-            ".json": lambda: readable_json(self.to_plain()),
-        }
-        if path.suffix == ".html":
-            return survival_page(self, path)
-        if path.suffix in (".svg", ".pdf", ".png"):
-            return survival_picture(self, path)
-        if path.suffix not in texts:
-            raise InputError(
-                f"path must end in .html, .csv, .md, .json, .svg, .pdf or .png, not {path.name!r}."
-            )
-        return write_text(path, texts[path.suffix]())
+        return save(self, path, survival_page, survival_charts)
 
     def __repr__(self) -> str:
         return f"SurvivalCurves({', '.join(self.names)}; {len(self.points)} points)"
