@@ -199,15 +199,20 @@ def hazards(given: flags.Given) -> None:
     from tacenda.tables.hazards import hazard_ratios
     from tacenda.tables.sites import site_effects
 
-    asked: dict[str, Any] = {"columns": given["columns"] or None, "rounds": given["rounds"]}
-    records = _schema(given), given["data"], _budget(given)
+    asked: dict[str, Any] = {
+        "schema": _schema(given),
+        "data": given["data"],
+        "privacy": _budget(given),
+        "columns": given["columns"] or None,
+        "rounds": given["rounds"],
+        **_how(given),
+    }
     if given["by_site"] is not None:
-        how = {k: v for k, v in _how(given).items() if k not in ("nodes", "public_size")}
-        effects = site_effects(*records, effect=given["by_site"], **asked, **how)
-        _tell(effects, given, _sites)
+        of_one_node = {k: v for k, v in asked.items() if k not in ("nodes", "public_size")}
+        _tell(site_effects(**of_one_node, effect=given["by_site"]), given, _sites)
         return
     points = numbers("points", given["points"]) or None
-    _tell(hazard_ratios(*records, points=points, **asked, **_how(given)), given, _hazards)
+    _tell(hazard_ratios(**asked, points=points), given, _hazards)
 
 
 def _schema(given: flags.Given) -> Any:
