@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tacenda.estimators.additive import AdditiveModel
+from tacenda.estimators.base import handed_on
 from tacenda.estimators.classifiers import PrivateLogisticRegression
 from tacenda.estimators.counts import PrivatePoissonRegressor
 from tacenda.estimators.docstrings import documented
@@ -87,29 +88,7 @@ class PrivateAdditiveClassifier(AdditiveModel, PrivateLogisticRegression):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            strength=strength,
-            classes=classes,
-            class_weight=class_weight,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.levels, self.breaks, self.atoms, self.log = levels, breaks, atoms, log
         self.cyclic, self.pairs, self.monotone = cyclic, pairs, monotone
         self.linear, self.functions = linear, functions
@@ -183,28 +162,7 @@ class PrivateAdditiveRegressor(AdditiveModel, PrivateRidge):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            strength=strength,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.levels, self.breaks, self.atoms, self.log = levels, breaks, atoms, log
         self.cyclic, self.pairs, self.monotone = cyclic, pairs, monotone
         self.linear, self.functions = linear, functions
@@ -282,30 +240,7 @@ class PrivateAdditivePoissonRegressor(AdditiveModel, PrivatePoissonRegressor):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            count_bound=count_bound,
-            typical_count=typical_count,
-            dispersion=dispersion,
-            adjacency=adjacency,
-            coalition=coalition,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            strength=strength,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.levels, self.breaks, self.atoms, self.log = levels, breaks, atoms, log
         self.cyclic, self.pairs, self.monotone = cyclic, pairs, monotone
         self.linear, self.functions = linear, functions

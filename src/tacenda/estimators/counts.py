@@ -10,6 +10,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array, Floats
+from tacenda.estimators.base import handed_on
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.regressor_base import LinearRegressor
 from tacenda.estimators.warnings import warn_of_counts
@@ -95,29 +96,7 @@ class PrivatePoissonRegressor(LinearRegressor):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            strength=strength,
-            fit_intercept=fit_intercept,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.count_bound, self.typical_count = count_bound, typical_count
         self.dispersion = dispersion
 

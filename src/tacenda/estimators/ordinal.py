@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
+from tacenda.estimators.base import handed_on
 from tacenda.estimators.classifiers import _PrivateClassifier
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.stacked import StackedModel
@@ -97,30 +98,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            strength=strength,
-            classes=classes,
-            class_weight=class_weight,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
 
     def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Fit the model, with the privacy that `epsilon` and `delta` state.

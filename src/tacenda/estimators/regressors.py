@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tacenda import checks
+from tacenda.estimators.base import handed_on
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.regressor_base import RESIDUAL, LinearRegressor
 from tacenda.losses import Huber, SmoothedQuantile
@@ -169,30 +170,7 @@ class PrivateElasticNet(LinearRegressor):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            strength=strength,
-            fit_intercept=fit_intercept,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.l1_ratio = l1_ratio
 
     def _regulariser(self) -> Any:
@@ -262,30 +240,7 @@ class PrivateHuberRegressor(LinearRegressor):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            strength=strength,
-            fit_intercept=fit_intercept,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.threshold = threshold
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
@@ -360,30 +315,7 @@ class PrivateQuantileRegressor(LinearRegressor):
         dataset: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            coalition=coalition,
-            data_norm=data_norm,
-            clip_norm=clip_norm,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            strength=strength,
-            fit_intercept=fit_intercept,
-            weight_bound=weight_bound,
-            n_nodes=n_nodes,
-            graph=graph,
-            algorithm=algorithm,
-            rounds=rounds,
-            prepare=prepare,
-            random_state=random_state,
-            verbose=verbose,
-            public_sizes=public_sizes,
-            ledger=ledger,
-            dataset=dataset,
-            problem=problem,
-        )
+        super().__init__(**handed_on(locals(), super().__init__))
         self.quantile, self.width = quantile, width
 
     def _loss(self, width: int) -> tuple[Any, float | None]:

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import copy
-import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from tacenda import checks, regularisers
-from tacenda._types import Array, Floats, Ints
-from tacenda.algorithms.moments import MomentRegression
-from tacenda.algorithms.statistic import StatisticRelease
+from tacenda import checks
+from tacenda._types import Array, Ints
 from tacenda.data.holding_out import held_out_records, split_source
-from tacenda.errors import InputError, PrivacyError
-from tacenda.estimators.base import Arrangement
+from tacenda.errors import InputError
+from tacenda.estimators.chosen import ChosenModel
 from tacenda.estimators.classifiers import _PrivateClassifier
-from tacenda.estimators.regressor_base import LinearRegressor, released_form
-from tacenda.evaluation.private_run import held_out_account
-from tacenda.privacy.accounting.calibration import gaussian_mu
-from tacenda.privacy.accounting.curves import GaussianProfile
-from tacenda.privacy.secrets.ledger import Charges
-from tacenda.privacy.statement import Statement
+from tacenda.estimators.held_out_scores import Reader, reader_of
+from tacenda.estimators.regressor_base import LinearRegressor
+from tacenda.estimators.trainings import Training, together, trainings_of
 from tacenda.questions.facts import Facts
 from tacenda.runtime.result import RunResult
-from tacenda.runtime.simulate import simulate
-from tacenda.runtime.spec import RunSpec
-from tacenda.selection.scores import CLASSIFIERS, REGRESSORS, CandidateScores
 from tacenda.words import counted
 
 # What belongs to the search and the records, and is the same for all candidates
@@ -53,43 +41,9 @@ COMMON = (
     "random_state",
     "target_bounds",
 )
-FREE = ("strength", "l1_ratio")  # other values of these follow from one released moment
-WITHIN = 1 + 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """One training: the positions of its candidates, what it will run, and what that will cost."""
-
-    candidates: list[int]
-    arranged: Arrangement
-    statement: Statement
-
-    def models(self, settings: list[dict[str, Any]]) -> dict[int, Any]:
-        """Run it: the model of each of its candidates."""
-        first, *others = self.candidates
-        own: Any = self.arranged.estimator._run(self.arranged)
-        return {first: own} | {k: self._other(own, settings[k]) for k in others}
-
-    def _other(self, own: Any, settings: dict[str, Any]) -> Any:
-        """The model of another strength, from what the training released."""
-        other = copy.copy(own).set_params(**settings)
-        form = released_form(own.result_)
-        assert form is not None
-        which = regularisers.by_name(other._regulariser())
-        model = form.path(which, [other._stated_strength()])[0]
-        models = np.broadcast_to(model, own.result_.models.shape).copy()
-        result = replace(own.result_, models=models, last=models, noise_std=None)
-        other._keep(result, self.arranged.scaling, self.arranged.topology)
-        return other
-
-
-def _has(name: str) -> Callable[[Any], bool]:
-    """Whether the model of a search has a method."""
-    return lambda search: hasattr(getattr(search, "best_estimator_", search.estimator), name)
-
-
-class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(MetaEstimatorMixin, ChosenModel, BaseEstimator):  # type: ignore[misc]
     """Search over settings of a private model, inside one budget.
 
     Each data holder keeps a share of its records away from training. Candidates are trained on the
@@ -242,9 +196,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         seeds = [int(s) for s in source.choice(2**31 - 1, len(candidates) + 1, replace=False)]
         known = self.random_state is not None
         self._known = self._labels(y)
-        trainings = self._trainings(candidates, inner, seeds if known else None)
-        reader = self._reader(outer, trainings[0].arranged)
-        self.training_privacy_ = _together([t.statement for t in trainings], self.epsilon)
+        trainings = trainings_of(self, candidates, inner, seeds if known else None)
+        reader = reader_of(self, outer, trainings[0].arranged)
+        self.training_privacy_ = together([t.statement for t in trainings], self.epsilon)
         models: dict[int, Any] = {}
         for number, training in enumerate(trainings, start=1):
             if self.verbose:
@@ -336,63 +290,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         return part(~away), part(away)
 
-    def _trainings(
-        self, candidates: list[dict[str, Any]], part: dict[str, Any], seeds: list[int] | None
-    ) -> list[_Training]:
-        """All trainings, arranged and priced: together they keep (epsilon, delta)."""
-        groups = self._groups(candidates, free=isinstance(self.estimator, LinearRegressor))
-        found = self._priced(groups, candidates, part, seeds)
-        alone = all(isinstance(t.arranged.method.algorithm, MomentRegression) for t in found)
-        if len(groups) < len(candidates) and not alone:
-            found = self._priced(self._groups(candidates, free=False), candidates, part, seeds)
-        return found
-
-    @staticmethod
-    def _groups(candidates: list[dict[str, Any]], free: bool) -> list[list[int]]:
-        """Candidates that one training serves."""
-        groups: dict[str, list[int]] = {}
-        for k, params in enumerate(candidates):
-            own = {name: v for name, v in params.items() if not (free and name in FREE)}
-            groups.setdefault(repr(sorted(own.items())) if free else str(k), []).append(k)
-        return list(groups.values())
-
-    def _priced(
-        self,
-        groups: list[list[int]],
-        candidates: list[dict[str, Any]],
-        part: dict[str, Any],
-        seeds: list[int] | None,
-    ) -> list[_Training]:
-        """By Gaussian composition, where trainings are Gaussian; else by adding epsilon and delta
-        up."""
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        mu = gaussian_mu(epsilon, delta) / math.sqrt(len(groups))
-        ways = (
-            (GaussianProfile(mu).epsilon(delta), delta),
-            (epsilon / len(groups), delta / len(groups)),
-        )
-        for each, small in ways:
-            found = []
-            for group in groups:
-                own = clone(self.estimator).set_params(
-                    **candidates[group[0]],
-                    **self.estimator._budgeted(each, small),
-                    ledger=self.ledger,
-                    dataset=self.dataset,
-                    random_state=None if seeds is None else seeds[group[0]],
-                    **self._known,
-                    **self._sizes(1 - self.held_out),
-                )
-                arranged = own._arranged(**part)
-                found.append(_Training(group, arranged, _reserved(arranged, delta)))
-            if _together([t.statement for t in found], epsilon).epsilon <= epsilon * WITHIN:
-                return found
-        name = found[0].arranged.method.algorithm.title
-        raise PrivacyError(
-            f"epsilon: no division of {epsilon:g} over {len(groups)} trainings by {name} is known "
-            "to keep it; use algorithm='auto'."
-        )
-
     def _sizes(self, share: float) -> dict[str, Any]:
         """Declared sizes of a part of the records."""
         given = self.estimator.public_sizes
@@ -400,52 +297,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         return {"public_sizes": (np.asarray(given, float) * share).tolist()}
 
-    def _reader(self, part: dict[str, Any], training: Arrangement) -> _Reader:
-        """The records held out, on the same network."""
-        model = clone(self.estimator).set_params(
-            epsilon=None,
-            adjacency=self.estimator._relation,
-            algorithm="dpdda",
-            prepare=None,
-            rounds=None,
-            fit_intercept=True,  # candidates may have one
-            n_nodes=None,
-            graph=training.topology,
-            **self._sizes(self.held_out),
-        )
-        model.set_params(**self._known)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they say was said by the trainings
-            arranged = model._arranged(**part)
-        loss = arranged.problem.loss
-        allowed: tuple[str, ...] = (
-            CLASSIFIERS if isinstance(model, _PrivateClassifier) else REGRESSORS
-        )
-        if loss.predicts not in ("log-odds", "class", "value"):
-            raise InputError(
-                f"estimator must be one whose predictions a search can score, not "
-                f"{type(model).__name__}; choose its settings on public records."
-            )
-        if not hasattr(model, "predict_proba"):
-            allowed = tuple(a for a in allowed if a not in ("neg_log_loss", "neg_brier_score"))
-        scoring = allowed[0] if self.scoring is None else self.scoring
-        checks.one_of("scoring", scoring, allowed)
-        # Refuses records that the ledger knows as trained on, before anything is spent
-        account = (
-            None
-            if self.ledger is None
-            else held_out_account(self.ledger, arranged.problem, self.dataset)
-        )
-        return _Reader(arranged, scoring, account)
-
     # ---- what was released
     def _keep(
         self,
         candidates: list[dict[str, Any]],
         models: list[Any],
-        reader: _Reader,
+        reader: Reader,
         result: RunResult,
-        trainings: list[_Training],
+        trainings: list[Training],
     ) -> None:
         scores, noise = reader.scores(result, self._held_out_size(reader))
         best = int(np.argmax(scores))
@@ -487,59 +346,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(chosen, "feature_names_in_"):
             self.feature_names_in_ = chosen.feature_names_in_
 
-    def _held_out_size(self, reader: _Reader) -> float:
+    def _held_out_size(self, reader: Reader) -> float:
         """Public number of records held out."""
         return float(Facts.of(reader.arranged.problem, self.estimator._relation).sizes.sum())
-
-    # ---- use of the chosen model
-    @property
-    def classes_(self) -> Array:
-        """Labels of the chosen classifier."""
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.classes_)
-
-    def predict(self, X: Any) -> Array:
-        """Predict with the chosen model.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.predict(X))
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> Array:
-        """Linear scores by the chosen model.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.decision_function(X))
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class by the chosen model.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features)
-            Records, in the units in which they were fitted.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return np.asarray(self.best_estimator_.predict_proba(X))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Accuracy or R2 of the chosen model, computed without noise: for public records only.
-
-        y: labels or targets.
-        """
-        check_is_fitted(self, "best_estimator_")
-        return float(self.best_estimator_.score(X, y))
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -550,70 +359,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-@dataclass(frozen=True, eq=False)
-class _Reader:
-    """The records held out, as the statistic reads them."""
-
-    arranged: Arrangement
-    scoring: str
-    account: str | None  # of these records in the ledger
-
-    def asked(self, candidates: list[Any], seed: int | None, search: PrivateSearchCV) -> RunResult:
-        """One private statistic: the sums of all candidates' scores."""
-        arranged, model = self.arranged, self.arranged.estimator
-        outputs = arranged.problem.n_outputs
-        weights = [model._start(c, arranged.scaling, outputs) for c in candidates]
-        models = tuple(tuple(w.reshape(-1).tolist()) for w in weights)
-        asked = CandidateScores(models, self.scoring)
-        privacy = search.estimator._promise_of(search.epsilon, search.delta)
-        coalition = privacy.coalition
-        masked = coalition is not None and arranged.topology.n > coalition + 1
-        return simulate(
-            arranged.problem,
-            arranged.topology,
-            StatisticRelease(asked, "masked" if masked else "independent"),
-            1,
-            privacy,
-            seed=seed,
-            progress=False,
-            metrics=(),
-            ledger=search.ledger,
-            dataset=self.account,
-        )
-
-    def scores(self, result: RunResult, size: float) -> tuple[Floats, float]:
-        """Released scores in the user's units, and the standard deviation of their noise."""
-        means = 0.5 + result.released["total"] / size
-        noise = float(result.released["noise"][0]) / size
-        if self.scoring == "accuracy":
-            return means, noise
-        unit = CandidateScores(((0.0,),), self.scoring).largest
-        if isinstance(self.arranged.estimator, LinearRegressor):
-            reach = self.arranged.estimator._target.reach
-            unit *= reach**2 if self.scoring == "neg_mean_squared_error" else reach
-        return -(1 - means) * unit, noise * unit
-
-
 def _rows(values: Any, where: Ints) -> Any:
     """Some rows of an array, frame, column or sparse matrix."""
     from sklearn.utils import _safe_indexing
 
     return _safe_indexing(values, where)
-
-
-def _reserved(arranged: Arrangement, delta: float) -> Statement:
-    """What a training will cost, before it begins."""
-    assert arranged.privacy is not None
-    spec = RunSpec.of_problem(
-        arranged.method, arranged.problem, arranged.topology, arranged.privacy
-    )
-    assert spec.calibration is not None
-    found = spec.statement(spec.calibration.reserved, "reserved")
-    assert found is not None
-    return replace(found, delta=delta, hidden=None)
-
-
-def _together(statements: list[Statement], epsilon: float) -> Statement:
-    """One statement of several runs on the same records."""
-    charges = Charges(item for said in statements for item in said.charges)
-    return replace(statements[0], charges=charges, target=epsilon, hidden=None)

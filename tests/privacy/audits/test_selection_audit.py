@@ -11,6 +11,8 @@ import pytest
 import tacenda as tc
 from tacenda.auditing.bounds import epsilon_bound, mu_bound
 from tacenda.estimators import search as searching
+from tacenda.estimators.held_out_scores import reader_of
+from tacenda.estimators.trainings import trainings_of
 from tacenda.privacy.accounting.calibration import gaussian_mu
 
 pytestmark = pytest.mark.slow
@@ -47,7 +49,7 @@ def models_attacked() -> tuple[np.ndarray, np.ndarray]:
     for world in (0, 1):
         search = searched()
         settings = search._candidates()
-        trainings = search._trainings(settings, records(world), None)
+        trainings = trainings_of(search, settings, records(world), None)
         for _ in range(RUNS):
             models = [t.models(settings)[k].coef_.item() for k, t in enumerate(trainings)]
             found.append(sum(models))
@@ -78,8 +80,8 @@ def test_the_choice_stays_below_the_stated_epsilon() -> None:
     found, truth = [], []
     for world in (0, 1):
         search = searched()
-        training = search._trainings(search._candidates(), records(0), None)[0]
-        reader = search._reader(records(world), training.arranged)
+        training = trainings_of(search, search._candidates(), records(0), None)[0]
+        reader = reader_of(search, records(world), training.arranged)
         model: Any = training.models(search._candidates())[0]
         model.coef_ = np.ones_like(model.coef_)  # right in one world, wrong in the other
         for _ in range(RUNS):

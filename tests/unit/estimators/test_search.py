@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.estimators import search as searching
+from tacenda.estimators.trainings import trainings_of
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 
@@ -113,7 +114,7 @@ def test_trainings_share_no_noise() -> None:
     search = tc.PrivateSearchCV(classifier(), {"strength": [1e-4, 1e-4]})
     search._known = search._labels(LABELS)
     part = {"X": X, "y": LABELS, "nodes": NODES}
-    found = search._trainings(search._candidates(), part, [7, 8, 9])
+    found = trainings_of(search, search._candidates(), part, [7, 8, 9])
     one, other = (t.models(search._candidates())[k].coef_ for k, t in enumerate(found))
     assert [t.arranged.estimator.random_state for t in found] == [7, 8]
     assert not np.allclose(one, other)
