@@ -10,7 +10,7 @@ import pytest
 
 import tacenda as tc
 from tacenda.auditing.bounds import epsilon_bound, mu_bound
-from tacenda.estimators import search as searching
+from tacenda.estimators import trainings as priced
 from tacenda.estimators.held_out_scores import reader_of
 from tacenda.estimators.trainings import trainings_of
 from tacenda.privacy.accounting.calibration import gaussian_mu
@@ -70,8 +70,8 @@ def test_the_trainings_stay_below_the_stated_epsilon() -> None:
 def test_noise_for_one_training_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # Planted: each training has the noise of the whole budget, and one of them is charged
     many = CANDIDATES**0.5
-    monkeypatch.setattr(searching, "gaussian_mu", lambda *budget: many * gaussian_mu(*budget))
-    monkeypatch.setattr(searching, "_together", lambda statements, epsilon: statements[0])
+    monkeypatch.setattr(priced, "gaussian_mu", lambda *budget: many * gaussian_mu(*budget))
+    monkeypatch.setattr(priced, "together", lambda statements, epsilon: statements[0])
     scores, truth = models_attacked()
     assert mu_bound(scores, truth).value > 1.2 * MU
 

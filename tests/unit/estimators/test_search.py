@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 import tacenda as tc
 from tacenda.errors import InputError
 from tacenda.estimators import search as searching
+from tacenda.estimators import trainings as priced
 from tacenda.estimators.trainings import trainings_of
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.lasting.ledger_store import LedgerStore
@@ -76,7 +77,8 @@ def test_every_training_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     charged_in_full(search, ledger, trainings=3)  # and nothing was spent on it
 
     # Planted: only one of the trainings counts
-    monkeypatch.setattr(searching, "_together", lambda statements, epsilon: statements[0])
+    for module in (searching, priced):
+        monkeypatch.setattr(module, "together", lambda statements, epsilon: statements[0])
     other = tmp_path / "other.db"
     wrong = clone(search).set_params(ledger=other).fit(X, LABELS, nodes=NODES)
     with pytest.raises(AssertionError):
