@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from liars_stage import live_as_false_root, live_with_a_false_total
+from liars_stage import (
+    live_as_false_root,
+    live_as_root_that_runs_ahead,
+    live_with_a_false_total,
+    live_with_a_moment,
+)
 from losses_stage import absent_sets, changed_views, check_spent, check_the_rest, contract_of
 from node_stage import Crowd
 from tacenda.graph.tree import spanning_tree
@@ -126,3 +131,50 @@ def test_a_root_that_gives_two_totals_is_left_out_and_all_end_with_one_model(
         assert f"{root} has signed two different messages for round {place[0]}" in crowd.log(name)
     check_the_rest(crowd, rest, 6)
     check_spent(crowd, rest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [(5, 6), (3, 4, 5, 6)])
+@pytest.mark.parametrize("n", [4, 5])
+def test_a_root_that_runs_ahead_with_one_member_spoils_nothing(
+    tmp_path: Path, n: int, turns: tuple[int, ...]
+) -> None:
+    """It gives one member totals of several rounds before the others have the first of them. That
+    member uses no second one, and nobody is blamed but the root."""
+    crowd, root, rest = crowd_with_root(tmp_path, n=n)
+    try:
+        crowd.start(*rest)
+        crowd.start_as(root, live_as_root_that_runs_ahead, rest[0], turns)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    for name in rest:
+        assert f"{root} has signed two different messages for round {turns[0]}" in crowd.log(name)
+        assert absent_sets(crowd, name) == [root]
+    check_the_rest(crowd, rest, 6)
+    check_spent(crowd, rest)
+
+
+OPEN = {"whitened": True, "algorithm": {"name": "treegd", "noise": "independent"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variance", [1e9, 1e300])
+def test_a_moment_with_an_enormous_deviation_stops_nobody(tmp_path: Path, variance: float) -> None:
+    """Where each member's noise stands by itself, the standard deviation travels with the moment:
+    as large as the radius lets pass, or larger, and then its member is left out."""
+    crowd, root, rest = crowd_with_root(tmp_path, **OPEN)
+    liar = rest.pop()
+    try:
+        crowd.start(root, *rest)
+        crowd.start_as(liar, live_with_a_moment, variance)
+        codes = crowd.wait(150, [root, *rest])
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    for name in [root, *rest]:
+        assert absent_sets(crowd, name) == ([liar] if variance > 1e9 else [])
+        caught = f"{liar} has signed rows with values beyond" in crowd.log(name)
+        assert caught == (variance > 1e9)  # all are shown the row, which only the root was sent
+    check_the_rest(crowd, [root, *rest], 6)

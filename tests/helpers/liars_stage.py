@@ -170,3 +170,48 @@ def live_with_a_false_total(
     Witness.lose = lambda *_: None  # type: ignore[assignment, method-assign]
     Agreement.freeze = stop  # type: ignore[method-assign]
     live(options, output)
+
+
+def live_as_root_that_runs_ahead(
+    options: dict[str, Any], output: str, heir: str, turns: tuple[int, ...]
+) -> None:
+    """The root, which hands one child totals of its own of these rounds, and the others the true
+    ones only when the child has used them all."""
+    from tacenda_node.peer import session
+    from tacenda_node.protocol import frames
+    from tacenda_node.wire import endpoint
+
+    class Lying(endpoint.Endpoint):
+        def post(self, messages: list[Any]) -> None:
+            totals = [m for m in messages if m[0][:2] == (0, turns[0]) and m[0][2] == 3]
+            for key, peer, raw in totals:
+                if peer != heir:
+                    continue
+                frame = frames.stored(raw, frames.Rows)
+                rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1)
+                for turn in turns:
+                    other = frames.rows_frame(0, turn, key[2], rows + rows.dtype.type(turn))
+                    mine = signed_by(self.handshake.identity, self.handshake.contract, other)
+                    false = frames.replaced(other, signature=mine)
+                    super().post([((0, turn, key[2]), peer, frames.encode(false))])
+                    time.sleep(1.0)
+            super().post([m for m in messages if m not in totals or m[1] != heir])
+
+    session.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)
+
+
+def live_with_a_moment(options: dict[str, Any], output: str, variance: float) -> None:
+    """A member that says of its second moment's noise that it has this variance."""
+    from tacenda_node.wire.exchange import Exchange
+
+    honest = Exchange._send
+
+    def send(self: Exchange, key: Any, row: Any, peers: list[str]) -> None:
+        if key[1:] == (1, 1):
+            row = np.array(row)
+            row[0, -1] = variance
+        honest(self, key, row, peers)
+
+    Exchange._send = send  # type: ignore[method-assign]
+    live(options, output)

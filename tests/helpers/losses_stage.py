@@ -23,13 +23,14 @@ def contract_of(
     graph: str = "complete",
     whitened: bool = True,
     evaluation: dict[str, Any] | None = None,
+    algorithm: dict[str, Any] | None = None,
     **absence: Any,
 ) -> Any:
     return small_contract(
         n,
         rounds=rounds,
         graph=graph,
-        algorithm={"name": "treegd"},
+        algorithm=algorithm or {"name": "treegd"},
         privacy=TERMS,
         absence={"policy": "continue", "limit_seconds": limit, **absence},
         **({"prepare": {"name": "whitening"}} if whitened else {}),

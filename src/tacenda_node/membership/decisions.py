@@ -23,6 +23,10 @@ TAKE_MODEL = (
     "*.signatures.json); `tacenda evidence check MODEL --contract CONTRACT` says which members "
     "have signed it. What this member released stays charged."
 )
+OTHER_MODEL = (
+    "has signed two totals, and most others have gone on with another one than this member. Do not "
+    f"use this member's model: take theirs. {TAKE_MODEL}"
+)
 IF_ENDED = f"Or the others have finished the run without this member. {TAKE_MODEL}"
 
 

@@ -37,7 +37,7 @@ from tacenda.runtime.places import OpenGate
 from tacenda.runtime.result import RunResult, with_strength
 from tacenda.runtime.spec import RunSpec
 from tacenda_node.identity.edge_keys import EdgeKeys
-from tacenda_node.membership.decisions import Decision
+from tacenda_node.membership.decisions import OTHER_MODEL, Decision
 from tacenda_node.peer.run_plan import RunPlan, enough_noise, smaller_run, topology_of
 from tacenda_node.protocol import frames
 from tacenda_node.state.charges import NodeLedger
@@ -225,11 +225,7 @@ class Peer:
         """Undo the last round if it was made with another total than the members have agreed on."""
         another = [claim for claim in decision.lasts if self._has_another(claim)]
         if another and self._before is None:
-            raise StateError(
-                f"{another[0].member} has signed two totals of round {self.round}, and the others "
-                "go on with another one than this member, which was started again since. Do not "
-                "use this member's model: take theirs."
-            )
+            raise StateError(f"In round {self.round} {another[0].member} {OTHER_MODEL}")
         for claim in decision.lasts:
             if claim.view == self._exchange.view and claim.round >= self.round:
                 self._exchange.use(claim)

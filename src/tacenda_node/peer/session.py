@@ -14,7 +14,7 @@ from tacenda.runtime.places import places_of
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
 from tacenda_node.membership.agreement import Agreement, Frozen, Phase
-from tacenda_node.membership.decisions import Decision
+from tacenda_node.membership.decisions import OTHER_MODEL, Decision
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.operate.settings import NodeSettings
 from tacenda_node.peer.member import Member
@@ -22,7 +22,16 @@ from tacenda_node.peer.peer import Peer
 from tacenda_node.peer.run_plan import RunPlan, topology_of
 from tacenda_node.peer.watchdog import LOOK_AROUND, NO_ROWS, EvaluationEnded, Stopped, Watchdog
 from tacenda_node.protocol.contract_signatures import SignatureBook
-from tacenda_node.protocol.frames import MOST_HEARD, Claim, Membership, Progress, Total, frame_limit
+from tacenda_node.protocol.frames import (
+    MOST_HEARD,
+    Claim,
+    Membership,
+    Progress,
+    Total,
+    UnfitRows,
+    frame_limit,
+    rows_of,
+)
 from tacenda_node.protocol.handed_totals import HandedTotals
 from tacenda_node.protocol.handshake import Handshake
 from tacenda_node.protocol.signed_rows import Witness
@@ -100,10 +109,11 @@ class Session:
         if plan.spec.algorithm.traits.learns:
             self.exchange.map_place = min(place for place in from_root if place[0] == 1)
         self._from_root = from_root
+        self._forms = forms
         self._handed = HandedTotals(self._is_roots, forms, contract.problem.radius)
         self._shown: list[Total] = []  # totals that a member may still lack, after a decision
         self.endpoint.on_membership = self._heard
-        self.endpoint.on_total = self._handed.take
+        self.endpoint.on_total = self._shown_row
         self.endpoint.greeting = self._greeting
 
     def all_signed(self, book: SignatureBook) -> None:
@@ -316,6 +326,16 @@ class Session:
         self.witness.hear(root, [claim])  # it may have signed another one for this place
         return True
 
+    def _shown_row(self, peer: str, frame: Total) -> bool:
+        """Take a total that is handed over, or a row that convicts whoever has signed it."""
+        form = self._forms.get((frame.claim.round, frame.claim.call))
+        try:
+            if form is not None:
+                rows_of(frame, *form, self.contract.problem.radius)
+        except UnfitRows as unfit:
+            return self.witness.unfit(frame, str(unfit))
+        return self._handed.take(peer, frame)
+
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
         # may hold the amendment earlier.
@@ -400,6 +420,11 @@ class Session:
         if len(alike) == 1 or self.witness.caught.keys() - self.exchange.absent:
             return
         most = max(alike.values(), key=len)
+        false_roots = sorted(set(self.witness.roots.values()) & self.witness.caught.keys())
+        if false_roots:  # other members are not to blame, and only a majority has the model
+            if 2 * len(alike[mine.digest]) <= len(signed):
+                raise StateError(f"{', '.join(false_roots)} {OTHER_MODEL}")
+            return
         if len(most) > len(alike[mine.digest]):
             raise StateError(
                 f"After the last round this member ({self.name}) holds another model than "

@@ -191,7 +191,8 @@ class Rows(_Frame, frozen=True, tag="rows", omit_defaults=True):
 
 
 class Total(_Frame, frozen=True, tag="total"):
-    """A row that went down the tree, with the root's signature on it."""
+    """A row that went down the tree, with the root's signature on it; or one that no honest member
+    signs, with the signature of who has."""
 
     claim: Claim
     dtype: Annotated[str, Meta(pattern="^(f4|f8|u8)$")]
@@ -317,6 +318,12 @@ def rows_frame(view: int, round: int, call: int, rows: Array) -> Rows:
     return Rows(
         view, round, call, name, rows.shape, np.ascontiguousarray(rows, DTYPES[name]).tobytes()
     )
+
+
+def signed_row(member: str, frame: Rows, digest: bytes) -> Total:
+    """A member's row with its signature, to be shown to others."""
+    claim = Claim(member, frame.view, frame.round, frame.call, digest, frame.signature or "")
+    return Total(claim, frame.dtype, frame.shape, frame.data)
 
 
 def rows_of(frame: Rows | Total, dim: int, dtype: Any, radius: float) -> Array:

@@ -126,6 +126,7 @@ class Witness:
         self._at = (0, 1)
         self.caught: dict[str, str] = {}
         self.proofs: list[frames.Proof] = []
+        self._unfit: dict[str, frames.Total] = {}  # rows that no honest member signs
         self.lost: StateError | None = None
         self.on_caught: Callable[[str], None] = lambda member: None
         done = state.done()
@@ -148,6 +149,9 @@ class Witness:
                     frames.stored(bytes.fromhex(text), frames.Proof) for text in noted["proofs"]
                 ]
                 self.proofs.extend(known)
+                if noted.get("row"):
+                    row = frames.stored(bytes.fromhex(noted["row"]), frames.Total)
+                    self._unfit[member] = row
                 for proof in known:
                     if proof.second.member != member:
                         self._passed_on[member] = proof
@@ -311,6 +315,11 @@ class Witness:
             self._convict_relay(first, second)
             return True
 
+    def is_past(self, member: str, place: Key) -> bool:
+        """Whether a member has signed anything after this place of a view."""
+        with self._mutex:
+            return any(k[0] == place[0] and k > place for k in self._known[member])
+
     def advance(self, view: int, round: int) -> None:
         """This member now works on a later round: what is too old to be compared is forgotten."""
         with self._mutex:
@@ -376,6 +385,9 @@ class Witness:
     def _keep(self, claim: frames.Claim) -> None:
         self._known[claim.member][claim.key] = claim
         self._news = [*self._news[-MOST_NEWS:], claim]
+        # Never behind what follows from it: see `Exchange._keep_pace`
+        if claim.key[1:] in self._from_root and claim.member == self.roots.get(claim.view):
+            self._news = [claim, *self._news[:-1]]
 
     def _claim(self, peer: str, frame: frames.Rows) -> frames.Claim | None:
         if frame.signature is None:
@@ -481,19 +493,46 @@ class Witness:
         self.on_caught(self._me)
         return self.lost
 
+    @property
+    def evidence(self) -> list[frames.Proof | frames.Total]:
+        """What convicts those who were caught, for all who have not heard of it."""
+        with self._mutex:
+            return [*self.proofs, *self._unfit.values()]
+
+    def unfit(self, row: frames.Total, why: str) -> bool:
+        """A member has signed a row that no honest one sends: it is cut off for good, and the
+        others are shown the row; whether that was new. BadFrame if it has not signed it."""
+        claim = row.claim
+        signed = claim.member in self._known and digest(row) == claim.digest and self.holds(claim)
+        if not signed:
+            raise frames.BadFrame("a row that nobody has signed.")
+        with self._mutex:
+            if claim.member == self._me:
+                self.lose(claim.signature, row_text(self._run, claim), why.rstrip("."), LOST)
+                return True
+            if claim.member in self.caught:
+                return False
+            self._unfit[claim.member] = row
+            self._convict_row(claim, row.data, why)
+            return True
+
     def beyond(self, peer: str, frame: frames.Rows, why: str) -> None:
-        """A neighbour has signed a row that no honest member sends: it is cut off for good."""
+        """A neighbour has signed a row that no honest member sends to this one: it is cut off for
+        good here, but to others the row proves nothing."""
         claim = self._claim(peer, frame)
-        if claim is None or not self.holds(claim) or peer in self.caught:
-            return
-        path = self._state.folder / f"evidence-{peer}-view-{frame.view}-round-{frame.round}.json"
+        if claim is not None and self.holds(claim) and peer not in self.caught:
+            self._convict_row(claim, frame.data, why)
+
+    def _convict_row(self, claim: frames.Claim, data: bytes, why: str) -> None:
+        member = claim.member
+        path = self._state.folder / f"evidence-{member}-view-{claim.view}-round-{claim.round}.json"
         sentence = (
-            f"{peer} has signed {why.rstrip('.')} in round {frame.round}; it is cut off. "
+            f"{member} has signed {why.rstrip('.')} in round {claim.round}; it is cut off. "
             f"The signature is in {path}"
         )
         signed = [{"text": row_text(self._run, claim).decode(), "signature": claim.signature}]
-        self._write(path, peer, sentence, signed, data=base64.b64encode(frame.data).decode())
-        self._note(peer, sentence)
+        self._write(path, member, sentence, signed, data=base64.b64encode(data).decode())
+        self._note(member, sentence)
 
     def _convict(self, first: frames.Claim, second: frames.Claim) -> None:
         member = first.member
@@ -542,7 +581,9 @@ class Witness:
     def _note(self, member: str, sentence: str) -> None:
         """From here on, also after a restart, this member has nothing more to do with the other."""
         mine = [frames.encode(proof).hex() for proof in self.proofs if proof.first.member == member]
-        self._state.note(f"caught {member}", {"sentence": sentence, "proofs": mine})
+        row = frames.encode(self._unfit[member]).hex() if member in self._unfit else ""
+        kept = {"sentence": sentence, "proofs": mine, "row": row}
+        self._state.note(f"caught {member}", kept)
         self.caught[member] = sentence
         if self._log is not None:
             self._log.warning("a member was caught", peer=member, message=sentence)

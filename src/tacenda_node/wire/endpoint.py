@@ -209,7 +209,7 @@ class Endpoint:
         if member in self.links:
             self.links[member].end(witness.caught[member])
         for link in self.links.values():
-            for proof in witness.proofs:
+            for proof in witness.evidence:
                 link.tell(proof)
         self.mailbox.wake()
 

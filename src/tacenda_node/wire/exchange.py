@@ -21,6 +21,7 @@ from tacenda_node.wire.mailbox import Key
 
 MEETING = 0.1  # seconds between looks for the keys of the edges
 SLICE = 0.5  # seconds between looks at the clock, the signals and the peers
+REMIND_SECONDS = 5.0  # between reminders of what was signed here
 # A checkpoint follows the one before after so many rounds, or so many seconds of them: this is what
 # a node that was killed has to compute again
 MOST_ROUNDS, MOST_SECONDS = 8, 10.0
@@ -91,6 +92,7 @@ class Exchange:
         self._witness = endpoint.handshake.witness
         self._root: dict[Key, str] = {}  # of the rows of this round that its root has made
         self._totals: dict[Key, frames.Claim] = {}  # the root's signatures on them
+        self._total_before: Key | None = None  # the place of the latest total that was used here
         self.map_place: Tag | None = None  # where the total comes from which the map follows
         stored = [msgpack.decode(raw, type=list[bytes]) for raw in [state.get(TOTALS)] if raw]
         self.held = [frames.stored(raw, frames.Total) for some in stored for raw in some]
@@ -200,6 +202,7 @@ class Exchange:
         that was done before a stop, nothing is sent, and all is what it was."""
         key = (self.view, *tag)
         if key[:2] <= self._witness.done:
+            self._total_before = key if key in self._root else self._total_before
             return self._again(key, outgoing, list(awaited))
         self._check([])
         if outgoing:
@@ -210,7 +213,9 @@ class Exchange:
             return {}
         found = self.wait(key, peers)
         if key in self._root:
+            self._keep_pace(self._root[key])
             self._check_total(key, peers[0])
+            self._total_before = key
         # Before anything that builds on them leaves, they are durable: whatever a neighbour sends
         # again, the first version counts.
         for peer, arrived in self._endpoint.mailbox.frames(key, peers).items():
@@ -239,6 +244,31 @@ class Exchange:
                 f"round {key[1]} are gone; restore the folder from a backup, or leave the run."
             )
         return {block: found[self._names[block]] for block in blocks}
+
+    def _keep_pace(self, root: str) -> None:
+        """Use a total only when all neighbours have sent a row since the one before, and have so
+        shown which one they used.
+
+        A root that signs two totals could otherwise run ahead with one member, by rounds that the
+        others never make. So it is caught before anybody has used a second total.
+        """
+        before, said = self._total_before, time.monotonic()
+        if before is None or before[0] != self.view:
+            return
+        witness, endpoint = self._witness, self._endpoint
+        while True:
+            news = endpoint.mailbox.news()
+            others = endpoint.links.keys() - self.absent - {root}
+            behind = sorted(peer for peer in others if not witness.is_past(peer, before))
+            if not behind:
+                break
+            self._check(behind)
+            if time.monotonic() - said > REMIND_SECONDS:  # they may wait for this member's digest
+                said = time.monotonic()
+                done, view = endpoint.handshake.done, endpoint.handshake.view
+                endpoint.tell(frames.Progress(done, view, heard=witness.recent()), behind)
+            endpoint.mailbox.news(news, SLICE)
+        self._check([])
 
     def _check_total(self, key: Key, giver: str) -> None:
         """What came down the tree is what the root has signed; or the giver is caught."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from tacenda_node.protocol import frames
 from tacenda_node.protocol.contract_signatures import SignatureBook
-from tacenda_node.protocol.signed_rows import Witness
+from tacenda_node.protocol.signed_rows import Witness, digest
 from tacenda_node.watch.causes import AWAY, CIRCLE, COMPUTING, FAULTS, FROZEN, Cause
 from tacenda_node.wire.mailbox import Key, Mailbox
 
@@ -109,7 +109,7 @@ class Link:
         self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
         self.used(view, done)
         self.tell(frames.Progress(0, heard=self.witness.recent()))
-        for proof in self.witness.proofs:
+        for proof in self.witness.evidence:
             self.tell(proof)
         for frame in self.greeting(view):
             self.tell(frame)
@@ -271,7 +271,7 @@ class Link:
             try:
                 fresh = self.mailbox.put(self.peer, frame)
             except frames.UnfitRows as unfit:
-                self.witness.beyond(self.peer, frame, str(unfit))
+                self.witness.unfit(frames.signed_row(self.peer, frame, digest(frame)), str(unfit))
                 raise
             if fresh:
                 self.used(frame.view, frame.round - 1)

@@ -123,6 +123,16 @@ class Mailbox:
             self._alarm = self._alarm or error
             self._changed.notify_all()
 
+    def news(self, known: int | None = None, seconds: float = 0.0) -> int:
+        """How often somebody was woken; waits, for so long, until it is not what is known."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._alarm is not None or self._nudges != known, seconds
+            )
+            if self._alarm is not None:
+                raise self._alarm
+            return self._nudges
+
     def wake(self) -> None:
         """Let whoever waits look around."""
         with self._changed:

@@ -176,6 +176,45 @@ def test_a_row_that_no_honest_member_sends_is_kept_with_its_data(table: Table) -
     assert w.caught["m2"] == before and table.begin().caught == w.caught
 
 
+def test_a_row_that_no_honest_member_sends_convicts_also_where_it_is_only_shown(
+    table: Table,
+) -> None:
+    w, frame, why = table.witness, table.frame("m2", 4, 1e300), "rows beyond the radius."
+    row = frames.signed_row("m2", frame, digest(frame))
+    forged = frames.replaced(row.claim, signature=NOBODY), frames.replaced(row.claim, member="m1")
+    for claim in (*forged, frames.replaced(row.claim, member="nobody")):
+        with pytest.raises(frames.BadFrame, match="nobody has signed"):
+            w.unfit(frames.replaced(row, claim=claim), why)
+    with pytest.raises(frames.BadFrame, match="nobody has signed"):
+        w.unfit(frames.replaced(row, data=row.data[::-1]), why)
+    assert not w.caught and not w.evidence
+    assert w.unfit(row, why) and not w.unfit(row, why)
+    assert "m2 has signed rows beyond the radius in round 4" in w.caught["m2"]
+    assert w.evidence == [row] and table.begin().evidence == [row], "also after a restart"
+
+
+def test_who_has_signed_anything_after_a_place(table: Table) -> None:
+    w = table.witness
+    w.row("m1", table.frame("m1", 2))
+    assert w.is_past("m1", (0, 1, 5)) and w.is_past("m1", (0, 1, 0))
+    assert not w.is_past("m1", (0, 2, 0)) and not w.is_past("m2", (0, 1, 0))
+    w.hear("m1", [table.claim("m2", 2, call=1)])
+    assert w.is_past("m2", (0, 2, 0)) and not w.is_past("m2", (1, 0, 0))
+
+
+def test_a_total_is_passed_on_before_what_follows_from_it(table: Table) -> None:
+    w = Witness(
+        table.contract, "m0", table.state, table.people["m0"].signer(), None,
+        frozenset({0, 1}), frozenset({(1, 1)}),
+    )  # fmt: skip
+    w.roots[0] = "m1"
+    follows, total, other = (
+        table.claim("m2", 2), table.claim("m1", 1, call=1), table.claim("m2", 1, call=1)
+    )  # fmt: skip
+    w.hear("m2", [follows, other, total])
+    assert w.news() == [total, follows, other]
+
+
 def test_the_own_signature_on_something_unknown_is_written_down(table: Table) -> None:
     w, told = table.witness, []
     w.on_caught = told.append
