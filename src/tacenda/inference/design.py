@@ -4,13 +4,14 @@ would show the others.
 Everything follows from public numbers: the declarations (`Design`), the sizes, the noise that the
 budget buys, and what the run has released. The curvature at the released model w is taken for
 
-    H = c M,   M: mean of xx', released by a whitened run, else by declared ranges filled evenly
+    H = c M,   M: mean of xx', released by the run, else by declared ranges filled evenly
                c: mean of the loss's second derivative over scores N(mean, variance), by M and w
 
-and a row counts as visible where `newton` would show it with H known. What a whitened run says of M
-along directions that its own noise hides is a guess, and nothing shows that records vary there at
-all. So there are two forecasts: with the guess, and with nothing in its place. A row is promised by
-the second; where it needs more than the first names, the first is told as a least epsilon.
+and a row counts as visible where `newton` would show it with H known. What a run says of M along
+directions that its own noise hides is a guess, and nothing shows that records vary there at all. So
+there are three forecasts: with the guess, with nothing in its place, and with the guess's sum
+shared unevenly, as rare levels are. A row is promised by the second; where it needs more than the
+first names, the first is told as a least epsilon, and the third decides whether it is worth asking.
 """
 
 from __future__ import annotations
@@ -22,22 +23,21 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR
 from tacenda.errors import InputError
+from tacenda.inference.known_curvature import known_curvature
 from tacenda.inference.newton import MOST_SPILL, edge, hidden_count, identifiable
 from tacenda.inference.statistics import GradientMoments
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.facts import Facts
-from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 
 INTERCEPT = "intercept"
 MOST_NAMED = 6  # rows that a sentence names
 STEPS = np.logspace(-4, 4, 1601)  # sizes of noise that are tried, over that of the question
 ALIKE = 1.1  # two forecasts of an epsilon that say the same
-_SAME = 1e-6  # relative difference of eigenvalues that were raised to one floor
+HIDING = 0.25  # of a row, in hidden directions: one that is named
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +114,8 @@ class Forecast:
     needed: Floats
     assumed: str
     least: Array | None = None
+    likely: Floats | None = None
+    hiding: tuple[str, ...] = ()
 
     @property
     def visible(self) -> Array:
@@ -127,11 +129,31 @@ class Forecast:
     @property
     def _open(self) -> Array:
         """Which rows may have an interval, though nothing public says so."""
-        return np.asarray((self.needed <= self.epsilon) & self._at_least)
+        return np.asarray((self._likely <= self.epsilon) & self._at_least)
 
-    def _said(self, j: int) -> str:
-        above = "more than " if self._at_least[j] else ""
-        return f"{self.names[j]}: {above}{_epsilon(self.needed[j])}"
+    @property
+    def _likely(self) -> Floats:
+        return self.needed if self.likely is None else self.likely
+
+    def _of_row(self, j: int) -> str:
+        """The epsilon that a row needs, in words."""
+        least = _epsilon(self.needed[j])
+        if not self._at_least[j]:
+            return least
+        most = _epsilon(self._likely[j])
+        return f"more than {least}" + (f", perhaps {most}" if most != least else "")
+
+    @property
+    def _joining(self) -> str:
+        """What to do about the rows that hide, a sentence or nothing."""
+        if not self.hiding:
+            return ""
+        more = len(self.hiding) - MOST_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return (
+            f" Hidden in the run's noise: {', '.join(self.hiding[:MOST_NAMED])}{rest}. Join rare "
+            "levels, or leave columns out that hardly vary or repeat others, and learn again."
+        )
 
     def __str__(self) -> str:
         k, seen = len(self.names), int(self.visible.sum())
@@ -142,14 +164,15 @@ class Forecast:
             )
         order = np.argsort(self.needed, kind="stable")
         hidden = [j for j in order if not self.visible[j]]
-        named = [self._said(j) for j in hidden[:MOST_NAMED]]
+        named = [f"{self.names[j]}: {self._of_row(j)}" for j in hidden[:MOST_NAMED]]
         more = len(hidden) - len(named)
-        rest = f", and {more} more" if more else ""
+        rest = f"; and {more} more" if more else ""
         unsure = int(self._open.sum())
         perhaps = f", and {unsure} may be" if unsure else ""
         return (
             f"At epsilon {self.epsilon:g} probably {seen} of {k} rows will be visible{perhaps} "
-            f"({self.assumed}). The others need about this epsilon: {', '.join(named)}{rest}."
+            f"({self.assumed}). The others need about this epsilon: {'; '.join(named)}{rest}."
+            f"{self._joining}"
         )
 
     @property
@@ -161,38 +184,40 @@ class Forecast:
         """Refuse a question that would show nothing."""
         if self.worth_asking:
             return
-        first = int(np.argmin(self.needed))
-        least, above = float(self.needed[first]), self._at_least[first]
+        first = int(np.argmin(self._likely))
+        above = self._at_least[first]
         remedy = (
             "more records or fewer features"
-            if not math.isfinite(least)
-            else f"an epsilon of {'more than' if above else 'about'} {_epsilon(least)} for the "
-            "first row, or more records, or fewer features"
+            if not math.isfinite(self.needed[first])
+            else f"an epsilon of {'' if above else 'about '}{self._of_row(first)} for the first "
+            "row, or more records, or fewer features"
         )
         raise InputError(
             f"privacy of epsilon {self.epsilon:g} would probably show no interval for any of the "
             f"{len(self.names)} coefficients ({self.assumed}). It takes {remedy}; nothing was "
-            "asked or charged. Ask all the same with --anyway (anyway=True)."
+            f"asked or charged.{self._joining} Ask all the same with --anyway (anyway=True)."
         )
 
     def to_plain(self) -> dict[str, Any]:
         """Give plain values for files.
 
-        Result: by row: whether it will be visible, the epsilon that it needs, and whether that is
-        only a lower bound.
+        Result: by row: whether it will be visible, the epsilon that it needs, whether that is only
+        a lower bound, and what it may take then; and the rows that hide.
         """
         return {
             "epsilon": self.epsilon,
             "assumed": self.assumed,
+            "hiding": list(self.hiding),
             "rows": [
                 {
                     "feature": name,
                     "visible": bool(seen),
                     "needed_epsilon": float(needed) if math.isfinite(needed) else None,
                     "needs_more": bool(more),
+                    "likely_epsilon": float(likely) if math.isfinite(likely) else None,
                 }
-                for name, seen, needed, more in zip(
-                    self.names, self.visible, self.needed, self._at_least, strict=True
+                for name, seen, needed, more, likely in zip(
+                    self.names, self.visible, self.needed, self._at_least, self._likely, strict=True
                 )
             ],
         }
@@ -251,7 +276,7 @@ def forecast(
     design = Design.plain([f"x{j}" for j in range(asked.n_features)]) if design is None else design
     mu = gaussian_mu(epsilon, privacy.delta)
     std = _noise(facts, privacy, asked) / mu / float(facts.sizes.sum()) * asked.units["curvature"]
-    curvature, sure, assumed = _curvature(asked, facts, result, design)
+    told = known_curvature(asked, facts, result, design.redundant, design.constant, design.moment)
     names = tuple(name for name in design.names if name != INTERCEPT)
 
     def needed_with(h: Floats) -> Floats:
@@ -259,13 +284,26 @@ def forecast(
         with np.errstate(divide="ignore"):
             return np.array([_needed(mu / t, privacy.delta) for t in steps])[place]
 
-    needed = needed_with(curvature)
-    if sure is curvature:
-        return Forecast(names, epsilon, needed, assumed)
-    most = np.maximum(needed_with(sure), needed)
-    told = (most <= epsilon) | (most <= ALIKE * needed)
-    least = None if told.all() else ~told
-    return Forecast(names, epsilon, np.where(told, most, needed), assumed, least)
+    needed = needed_with(told.guess)
+    if told.sure is None:
+        return Forecast(names, epsilon, needed, told.assumed)
+    most = np.maximum(needed_with(told.sure), needed)
+    likely = np.clip(needed_with(told.uneven), needed, most)
+    clear = (most <= epsilon) | (most <= ALIKE * needed)
+    hiding = _hiding(design, told.hidden)
+    if clear.all():
+        return Forecast(names, epsilon, most, told.assumed, hiding=hiding)
+    needed, likely = np.where(clear, most, needed), np.where(clear, most, likely)
+    return Forecast(names, epsilon, needed, told.assumed, ~clear, likely, hiding)
+
+
+def _hiding(design: Design, hidden: Floats) -> tuple[str, ...]:
+    """The rows of which a large part lies in hidden directions, that with the largest first."""
+    length = np.maximum(np.linalg.norm(design.matrix, axis=1), np.finfo(float).tiny)
+    part = (np.linalg.norm(design.matrix @ hidden, axis=1) / length) ** 2
+    order = np.argsort(-part, kind="stable")
+    names = [design.names[j] for j in order if part[j] > HIDING]
+    return tuple(name for name in names if name != INTERCEPT)
 
 
 def _hidden(e: Floats, std: float) -> int:
@@ -303,7 +341,9 @@ def _shown(asked: GradientMoments, facts: Facts, e: Floats, along: Floats, std: 
             squared = (along[:, h:] / e[h:] ** 2).sum(axis=1)
             error = squared * (ratio * noise) ** 2
             error = error + scatter * (along[:, h:] / e[h:]).sum(axis=1) / n
-            spill = missed**2 * (along[:, :h].sum(axis=1) + 0.5 * noise**2 * squared)
+            # The noise turns each hidden direction a little into the seen ones
+            leak = 0.5 * (h + 1) * noise**2 * squared
+            spill = missed**2 * (along[:, :h].sum(axis=1) + leak)
             found[i] = spill <= MOST_SPILL**2 * error
     return found
 
@@ -320,50 +360,3 @@ def _noise(facts: Facts, privacy: Privacy, asked: GradientMoments) -> float:
         return moved * math.sqrt(n)
     honest = max(n - privacy.coalition, 1)
     return moved * math.sqrt(n / honest)
-
-
-def _curvature(
-    asked: GradientMoments, facts: Facts, result: RunResult, design: Design
-) -> tuple[Floats, Floats, str]:
-    """(d, d) the curvature; the same with nothing in directions of which the run told a guess only,
-    or the very same array if there are none; and on what they stand."""
-    d, sure = asked.n_features, None
-    if MOMENT in result.released:
-        moment = unpacked(np.asarray(result.released[MOMENT], float))
-        assumed = "by the second moment that the run released"
-        sure = _sure(moment, float(result.released[MOMENT_FLOOR][0]))
-    elif design.moment is not None:
-        moment, assumed = design.moment, "if values fill their declared ranges evenly"
-    else:
-        moment = np.eye(d) * (asked.data_norm**2 / d)
-        assumed = "if features vary as much as their norm allows, in all directions alike"
-    bend = _mean_second(asked, facts, result, design, moment)
-    curvature = bend * moment
-    return curvature, curvature if sure is None else bend * sure, assumed
-
-
-def _sure(moment: Floats, floor: float) -> Floats | None:
-    """(d, d) the moment without the directions in which it is at most the floor, None if there are
-    none."""
-    e, vectors = np.linalg.eigh(moment)
-    known = e > floor * (1 + _SAME)
-    return None if known.all() else (vectors * np.where(known, e, 0.0)) @ vectors.T
-
-
-def _mean_second(
-    asked: GradientMoments, facts: Facts, result: RunResult, design: Design, moment: Floats
-) -> float:
-    """Return the mean of the loss's second derivative at the released model, for scores of normal
-    shape; for losses whose derivative depends on the label, a typical one."""
-    loss = facts.constants.loss
-    if loss.kind == "regression" and not loss.is_likelihood:
-        if loss.predicts == "log-rate":
-            return loss.typical.curvature
-        return float(min(loss.curvature, 1.0))
-    w = np.asarray(result.model, float).reshape(-1)
-    mean = 0.0 if design.constant is None else float(w @ moment @ design.constant)
-    variance = max(float(w @ moment @ w) - mean**2, 0.0)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    scores = mean + math.sqrt(variance) * nodes
-    second = np.array(loss.second(scores, np.ones(len(scores))))  # type: ignore[attr-defined]
-    return float(np.clip(weights @ second / weights.sum(), 0.0, loss.curvature))
