@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +12,20 @@ from typing import Annotated, Any
 import typer
 
 from tacenda.cli import flags, show
+from tacenda.cli.schema_bounds import bounds
+from tacenda.cli.schema_options import (
+    Categorical,
+    Cyclic,
+    DataFile,
+    Drop,
+    Log,
+    Names,
+    Numeric,
+    SchemaFile,
+    interval_text,
+    listed,
+    split,
+)
 from tacenda.words import counted, noun
 
 app = typer.Typer(
@@ -20,29 +33,8 @@ app = typer.Typer(
     help="The public description of a file: bounds, levels, label, node column.",
 )
 
-DataFile = Annotated[str, typer.Argument(help="A CSV or Parquet file, or an SQL query over files.")]
-SchemaFile = Annotated[Path, typer.Argument(help="A schema in TOML.")]
-
 
 MOST_SHOWN = 60  # columns in the table of a draft
-
-_Names = list[str] | None
-Categorical = Annotated[
-    _Names, typer.Option("--categorical", help="Columns of levels or codes, as A,B.")
-]
-Numeric = Annotated[_Names, typer.Option("--numeric", help="Columns of numbers, as A,B.")]
-Drop = Annotated[_Names, typer.Option("--drop", help="Columns to leave out, as A,B.")]
-Log = Annotated[
-    _Names, typer.Option("--log", help="Amounts that are mostly small: a logarithmic scale.")
-]
-
-
-Cyclic = Annotated[
-    _Names,
-    typer.Option(
-        "--cyclic", help="Numbers that start again, with their period, as hour=24,month=12."
-    ),
-]
 
 
 class Missing(StrEnum):
@@ -116,10 +108,10 @@ def draft(
         file,
         label=label,
         node=node,
-        categorical=_split(categorical),
-        numeric=_split(numeric),
-        drop=_split(drop),
-        log=_split(log),
+        categorical=split(categorical),
+        numeric=split(numeric),
+        drop=split(drop),
+        log=split(log),
         cyclic=_periods(cyclic),
         dates=dates,
         levels=levels,
@@ -153,11 +145,11 @@ def draft(
 
 def _periods(texts: list[str] | None) -> dict[str, float]:
     """{column: period} of NAME=PERIOD; the period of an hour, a month, ... need not be said."""
-    from tacenda.data.draft import PERIODS
+    from tacenda.data.draft_columns import PERIODS
     from tacenda.errors import InputError
 
     found = {}
-    for text in _split(texts):
+    for text in split(texts):
         name, equals, period = text.rpartition("=")
         name = name if equals else text
         usual = PERIODS.get(name.lower().rpartition("_")[2])
@@ -174,7 +166,7 @@ def _periods(texts: list[str] | None) -> dict[str, float]:
 def confirm(
     schema: SchemaFile,
     columns: Annotated[
-        _Names, typer.Argument(help="Columns (or the label) whose values are public.")
+        Names, typer.Argument(help="Columns (or the label) whose values are public.")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every value of the schema is public.")
@@ -197,7 +189,7 @@ def confirm(
     from tacenda.formats.files import write_text
 
     before = Schema.read(schema)
-    named = _split(columns)
+    named = split(columns)
     if bool(named) == every:
         waiting = ", ".join(before.unconfirmed) or "none"
         raise InputError(f"name the columns to confirm, or give --all; not confirmed: {waiting}.")
@@ -211,10 +203,6 @@ def confirm(
     print(f"{schema}: confirmed as public: {', '.join(done) or 'nothing new'}.")
     if left:
         print(f"Not yet confirmed: {', '.join(left)}.")
-
-
-def _split(names: list[str] | None) -> list[str]:
-    return [name.strip() for part in names or () for name in part.split(",") if name.strip()]
 
 
 def _drafted(found: Any, out: Path | None) -> dict[str, Any]:
@@ -241,7 +229,7 @@ def _show_draft(found: Any) -> None:
     """What was seen, for the holder of the data alone, and what only they can answer."""
     shown = found.columns[:MOST_SHOWN]
     rows = [
-        [c.name, c.proposal, _interval(c.most_within), _interval(c.all_within), c.reason]
+        [c.name, c.proposal, interval_text(c.most_within), interval_text(c.all_within), c.reason]
         for c in shown
     ]
     header = ["column", "proposed as", "99 % are within", "all are within", "why"]
@@ -253,18 +241,9 @@ def _show_draft(found: Any) -> None:
     if found.missing and found.asks_about_missing:
         print(
             "question: May records with missing cells be left out? There are some in "
-            f"{_names(found.missing)}. If so: --missing drop; to keep them, with a feature that "
+            f"{listed(found.missing)}. If so: --missing drop; to keep them, with a feature that "
             "says so: --missing indicator."
         )
-
-
-def _names(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if names[most:] else ""
-    return ", ".join(names[:most]) + more
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return "" if bounds is None else f"[{bounds[0]:g}, {bounds[1]:g}]"
 
 
 @app.command()
@@ -300,149 +279,9 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
-@app.command(short_help="Where a file's numbers are, or private bounds for them (--private).")
-def bounds(
-    schema: SchemaFile,
-    data: Annotated[str, typer.Option(help="The file whose numbers need bounds.")],
-    private: Annotated[
-        bool, typer.Option("--private", help="Private quantiles, charged to a ledger.")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to write the schema with bounds.")
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-e", help="Budget of all on these records, the fit included."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger's SQLite file; it is made if missing.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="The records' name in the ledger; the fit names it too.")
-    ] = None,
-    share: Annotated[float, typer.Option(help="Part of the budget that the bounds take.")] = 0.02,
-    columns: Annotated[
-        _Names, typer.Option("--columns", help="Only these, as A,B; by default all unconfirmed.")
-    ] = None,
-    within: Annotated[
-        _Names, typer.Option("--within", help="A public range, as year=1900:2030; may be repeated.")
-    ] = None,
-    tail: Annotated[
-        float | None, typer.Option(help="The lower quantile; by default as the noise allows.")
-    ] = None,
-    as_json: flags.Json = False,
-) -> None:
-    """Find bounds for numbers whose range is not publicly known.
-
-    With --private, two quantiles of each number are released under the records' budget and become
-    confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
-    drawn, and judged together with the later fit. Categories and numbers that the schema calls
-    two_valued are not asked. It is the query of one holder on one file.
-    Without --private it is shown where 99 % of the values are: read from the data, for you alone.
-
-    Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
-    --ledger clinic.ledger --dataset clinic --out bounded.toml
-    """
-    from tacenda.data.schema import Schema
-    from tacenda.errors import InputError
-
-    found = Schema.read(schema)
-    if not private:
-        _show_spread(found, data, as_json)
-        return
-    needed = {"--ledger": ledger, "--dataset": dataset, "--out": out}
-    missing = [flag for flag, value in needed.items() if value is None]
-    if missing:
-        raise InputError(
-            f"--private needs {' and '.join(missing)}: what is released is charged, and kept."
-        )
-    assert ledger is not None and dataset is not None and out is not None
-    if out.exists():
-        raise InputError(f"{out} exists; remove it, or choose another --out.")
-    from tacenda.data.quantiles import private_bounds
-    from tacenda.formats.files import write_text
-
-    got = private_bounds(
-        found,
-        data,
-        ledger=ledger,
-        dataset=dataset,
-        epsilon=epsilon,
-        delta=delta,
-        share=share,
-        columns=_split(columns) or None,
-        within=_ranges(within),
-        tail=tail,
-    )
-    write_text(out, got.schema.to_toml())
-    if as_json:
-        values = {k: v for k, v in vars(got).items() if k != "schema"}
-        show.as_json({**values, "schema": got.schema.model_dump(mode="json"), "file": str(out)})
-        return
-    parts = {part.name: part for part in (*got.schema.columns, got.schema.label)}
-    rows = [[name, f"{parts[name].low:g}", f"{parts[name].high:g}"] for name in got.columns]  # type: ignore[union-attr]
-    show.table(["column", "low", "high"], rows, title=f"{out}: private bounds", right=(1, 2))
-    print(
-        f"\nThey are near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles; "
-        f"with a chance of 95 % no rank is off by more than {counted(got.rank_error, 'record')}."
-    )
-    print(
-        f"Spent: {counted(3 * len(rows), 'choice')}, each with an epsilon of at most "
-        f"{got.epsilon_each:.3g}, together epsilon {got.epsilon:.3g} at delta {got.delta:g}; "
-        f"booked to {got.dataset!r} in {ledger}."
-    )
-    if got.schema.unconfirmed:
-        print(f"Not asked, so still yours to confirm: {_names(got.schema.unconfirmed)}.")
-    show.note(
-        f"Next: `tacenda fit --data {data} --schema {out} --epsilon {_down(got.epsilon_left)} "
-        f"--delta {got.delta:g} --set run.ledger={ledger} --set run.ledger_dataset={dataset}`."
-    )
-
-
-def _down(value: float) -> str:
-    """Four digits, rounded down: a budget must not be passed by rounding."""
-    return f"{math.floor(value * 10_000) / 10_000:g}"
-
-
-def _ranges(texts: list[str] | None) -> dict[str, tuple[float, float]]:
-    from tacenda.errors import InputError
-
-    found = {}
-    for text in texts or ():
-        name, equals, ends = text.rpartition("=")
-        low, colon, high = ends.partition(":")
-        try:
-            found[name] = (float(low), float(high))
-        except ValueError:
-            colon = ""
-        if not (equals and colon):
-            raise InputError(f"--within must be column=low:high, as year=1900:2030, not {text!r}.")
-    return found
-
-
-def _show_spread(schema: Any, data: str, as_json: bool) -> None:
-    from tacenda.data.draft import Draft
-
-    names = [column.name for column in schema.columns if column.kind == "numeric"]
-    numeric = [*names, schema.label.name] if schema.label.classes is None else names
-    seen = [
-        column
-        for column in Draft.of(data, label=schema.label.name, numeric=names).columns
-        if column.name in numeric
-    ]
-    if as_json:
-        read = [
-            {"column": c.name, "99_percent_within": c.most_within, "all_within": c.all_within}
-            for c in seen
-        ]
-        show.as_json({"read_off_the_data": read})
-        return
-    rows = [[c.name, _interval(c.most_within), _interval(c.all_within)] for c in seen]
-    header = ["column", "99 % are within", "all are within"]
-    show.table(header, rows, title="Read off the data: for you alone, not for sharing")
+app.command(short_help="Where a file's numbers are, or private bounds for them (--private).")(
+    bounds
+)
 
 
 @app.command("show")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tacenda.data.catalogue import NAMES, load
     from tacenda.data.columns import CategoricalColumn, FeatureRule, NumericColumn
     from tacenda.data.dataset import Dataset
-    from tacenda.data.draft import ColumnDraft, Draft, draft_schema
+    from tacenda.data.draft import Draft, draft_schema
+    from tacenda.data.draft_columns import ColumnDraft
     from tacenda.data.encoding import encode
     from tacenda.data.features import add_intercept, scale_rows
     from tacenda.data.generators import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "NAMES": "catalogue",
     "CategoricalColumn": "columns",
-    "ColumnDraft": "draft",
+    "ColumnDraft": "draft_columns",
     "Dataset": "dataset",
     "Draft": "draft",
     "FeatureRule": "columns",

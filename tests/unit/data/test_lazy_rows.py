@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 import tacenda as tc
 from tacenda import data
-from tacenda.data import readers
+from tacenda.data import csv_files
 from tacenda.data import table as tables
 from tacenda.data.lazy_rows import LazyRows
 from tacenda.errors import InputError, StateError
@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a file has many."""
-    for module in (readers, tables):
+    for module in (csv_files, tables):
         monkeypatch.setattr(module, "CHUNK_CELLS", 300)
     monkeypatch.setattr("tacenda.data.duck.CHUNK_CELLS", 300)
     monkeypatch.setattr("tacenda.data.libsvm.CHUNK_TEXT", 2000)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacenda import data
-from tacenda.data import duck, readers
+from tacenda.data import csv_files, duck, readers
 from tacenda.data.coded import words_of
 from tacenda.errors import InputError
 
@@ -35,10 +35,10 @@ def write(tmp_path):
 def way(request, monkeypatch):
     """The ways through a CSV file: Python's csv, and the compiled loops."""
     if request.param != "careful":
-        monkeypatch.setattr(readers, "SMALL_CSV", 0)
+        monkeypatch.setattr(csv_files, "SMALL_CSV", 0)
     if "small" in request.param:
-        monkeypatch.setattr(readers, "BLOCK_BYTES", 3)
-        monkeypatch.setattr(readers, "PIECE_CELLS", 4)
+        monkeypatch.setattr(csv_files, "BLOCK_BYTES", 3)
+        monkeypatch.setattr(csv_files, "PIECE_CELLS", 4)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_nasty_files_mean_to_the_compiled_loops_what_they_mean_to_csv(write, mon
         least = 1 if path.stat().st_size < 10_000 else 50_000
         for size in (10**6, least * int(rng.integers(1, 40))):
             with monkeypatch.context() as patch:
-                patch.setattr(readers, "SMALL_CSV", 0)
-                patch.setattr(readers, "BLOCK_BYTES", size)
-                patch.setattr(readers, "PIECE_CELLS", int(rng.integers(1, 50)))
+                patch.setattr(csv_files, "SMALL_CSV", 0)
+                patch.setattr(csv_files, "BLOCK_BYTES", size)
+                patch.setattr(csv_files, "PIECE_CELLS", int(rng.integers(1, 50)))
                 for how, expected in zip(hows, careful, strict=True):
                     found = gone_through(path, **how)
                     if isinstance(expected, str):  # of several faults either may be told first

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tacenda import data
 from tacenda._copies import allowed
 from tacenda.cli.app import app
-from tacenda.data import readers, table_cache
+from tacenda.data import csv_files, readers, table_cache
 
 SCHEMA = data.Schema.build(
     columns=[
@@ -26,7 +26,7 @@ SCHEMA = data.Schema.build(
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("TACENDA_CACHE", str(tmp_path / "copies"))
-    monkeypatch.setattr(readers, "SMALL_CSV", 0)
+    monkeypatch.setattr(csv_files, "SMALL_CSV", 0)
     return tmp_path
 
 
