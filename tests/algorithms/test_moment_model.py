@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import run_spec, shards, uneven
+from support import listened, packed_matrix, run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression, each_row
 from tacenda.algorithms.quadratic import Quadratic, cleaned, curvature
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
-from tacenda.privacy.noise.sources import SimulatedNoise
-from tacenda.privacy.secrets.door import Door
 from tacenda.questions.facts import Facts
-from tacenda.runtime.local import LocalHosts
-from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.spec import RunSpec
 
 N, P = 5, 3
@@ -39,31 +35,8 @@ def played(
     """(the run, the state after each round, what each release gave)."""
     data, _ = problem(clip)
     spec = run_spec(algorithm, GRAPH, Facts.of(data), rounds, privacy).checked()
-    released: list[Any] = []
-    honest = Door.release
-
-    def listening(self: Door, *asked: Any) -> Any:
-        released.append(np.array(honest(self, *asked)))
-        return released[-1]
-
-    states = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, LocalShards(data, [np.arange(N)]), SimulatedNoise(4), start)
-        for turn in range(1, rounds + 1):
-            hosts.step(turn)
-            states.append(hosts._hosts[0].state)
+    states, released, _ = listened(spec, data, start, rounds)
     return spec, states, released
-
-
-def symmetric(row: Any, width: int) -> Any:
-    """The matrix of a packed row, entry by entry."""
-    matrix, place = np.zeros((width, width)), 0
-    for a in range(width):
-        for b in range(a, width):
-            matrix[a, b] = matrix[b, a] = row[place] / (1 if a == b else math.sqrt(2))
-            place += 1
-    return matrix
 
 
 def form_of(moment: Any, std: float) -> tuple[Any, float]:
@@ -154,7 +127,7 @@ def test_with_noise_every_round_follows_from_what_was_released(share: float) -> 
     weight, z = share / (1 - share) * 5, np.asarray(spec.calibration.plan.scale)
     moved = math.sqrt(2) * NORM**2
     std = SCALE * math.sqrt(np.mean((z * moved / sizes) ** 2 / weight) / N)
-    moment = SCALE * symmetric(released[0].mean(axis=0) * moved / sizes.min(), P)
+    moment = SCALE * packed_matrix(released[0].mean(axis=0) * moved / sizes.min(), P)
     expected = by_hand(moment, std, start, 6, 0.5, parts, released, vectors=states[0].vectors)
     compare(states, expected, 1e-6)
     assert states[0].noise == pytest.approx([std], rel=1e-9)
@@ -185,7 +158,7 @@ def test_one_round_solves_least_squares_from_the_moment_with_labels(label_scale:
     sizes, z = np.array([len(y) for _, y in parts]), np.asarray(spec.calibration.plan.scale)
     moved = math.sqrt(2) * (NORM**2 + (0.6 * label_scale) ** 2)
     std = SCALE * math.sqrt(np.mean((z * moved / sizes) ** 2) / N)
-    moment = SCALE * symmetric(released[0].mean(axis=0) * moved / sizes.min(), P + 1)
+    moment = SCALE * packed_matrix(released[0].mean(axis=0) * moved / sizes.min(), P + 1)
     form, _ = form_of(moment[:P, :P], std)
     centre = np.linalg.solve(form, moment[:P, P] / label_scale)
     model = np.linalg.solve(form + STRENGTH * np.eye(P), form @ centre)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial-three-organisations.md"
+from tutorials import ROOT, blocks_of, run_as_written
+
+PAGE = "tutorial-three-organisations.md"
 SECONDS = 90.0  # of a processor: "never more than a minute and a half"
 OPTIONAL = "tacenda node check"
 
 
-def _blocks() -> list[str]:
-    return re.findall(r"```bash\n(.*?)```", TUTORIAL.read_text("utf-8"), re.DOTALL)
-
-
 def test_it_needs_nine_commands_and_two_exchanges() -> None:
-    text = TUTORIAL.read_text("utf-8")
+    text = (ROOT / "docs" / PAGE).read_text("utf-8")
     assert "Nine commands in all, and two exchanges of files" in text
     assert "never more than a minute and a half" in text
-    lines = "".join(_blocks()).splitlines()
+    lines = "".join(blocks_of(PAGE)).splitlines()
     commands = [line for line in lines if re.match(r"\s*tacenda\b", line)]
     needed = [line for line in commands if not line.startswith(OPTIONAL)]
     assert len(needed) == 9, needed
@@ -42,23 +37,9 @@ def test_it_needs_nine_commands_and_two_exchanges() -> None:
 
 @pytest.mark.slow
 def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
-    here = Path(sys.executable).parent
-    path = os.pathsep.join([str(here), os.environ["PATH"]])
-    source = str(Path(__file__).parents[2] / "src")
-    env = {**os.environ, "PATH": path, "NUMBA_NUM_THREADS": "1", "PYTHONPATH": source}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        ["bash", "-c", "set -euo pipefail\n" + "\n".join(_blocks())],
-        cwd=tmp_path,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = run_as_written(PAGE, tmp_path, seconds=900)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < SECONDS
     for clinic in ("north", "east", "south"):
         assert re.search(rf"{clinic}: epsilon (1\.\d\d\d|2\.000)", done.stdout)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tacenda_node.setup.namespaces import available
+from tutorials import run_as_written
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial-eight-members.md"
 MEMBERS = ["north", "east", "south", "west", "hill", "coast", "lake", "river"]
 
 
@@ -33,25 +30,11 @@ def _remove_namespaces() -> None:
     not available() or shutil.which("nft") is None, reason="needs Linux, root, iproute2, nftables"
 )
 def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
-    blocks = re.findall(r"```bash\n(.*?)```", TUTORIAL.read_text("utf-8"), re.DOTALL)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    source = str(Path(__file__).parents[2] / "src")
-    env = {**os.environ, "PATH": path, "NUMBA_NUM_THREADS": "1", "PYTHONPATH": source}
     _remove_namespaces()
     try:
-        done = subprocess.run(
-            ["bash", "-c", "set -euo pipefail\n" + "\n".join(blocks)],
-            cwd=tmp_path,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
+        done = run_as_written("tutorial-eight-members.md", tmp_path)
     finally:
         _remove_namespaces()
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert "line 2 (`epsilon = 1.0`)" in done.stderr
     assert "has left the run by amendment 1" in done.stderr
     assert "the nodes' models are the simulation's" in done.stdout

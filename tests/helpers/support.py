@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import math
 import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tacenda as tc
 from tacenda.algorithms.base import Algorithm
@@ -22,6 +24,8 @@ from tacenda.questions.queries import Queries
 from tacenda.runtime.assemble import Placed, Records, assemble, connect, open_door
 from tacenda.runtime.block import Block
 from tacenda.runtime.host import Exits, Seat
+from tacenda.runtime.local import LocalHosts
+from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.spec import RunSpec
 from tacenda.terms.method import Method
 
@@ -177,6 +181,38 @@ def make_block(
     host = assemble(seat, questions, Exits(door, network), np.zeros((n, data.dim)))
     host.block.start(1)
     return host.block, door, ledger
+
+
+def listened(
+    spec: RunSpec, data: Any, start: Any, rounds: int, seed: int = 4
+) -> tuple[list[Any], list[Any], LocalHosts]:
+    """(the state after each round, what each release gave, the hosts) of a run on one block."""
+    released: list[Any] = []
+    honest = Door.release
+
+    def listening(self: Door, *asked: Any) -> Any:
+        released.append(np.array(honest(self, *asked)))
+        return released[-1]
+
+    states = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Door, "release", listening)
+        shards = LocalShards(data, [np.arange(data.n_nodes)])
+        hosts = LocalHosts(spec, shards, SimulatedNoise(seed), start)
+        for turn in range(1, rounds + 1):
+            hosts.step(turn)
+            states.append(hosts._hosts[0].state)
+    return states, released, hosts
+
+
+def packed_matrix(row: Any, width: int) -> Any:
+    """The symmetric matrix of a packed row, entry by entry."""
+    matrix, place = np.zeros((width, width)), 0
+    for a in range(width):
+        for b in range(a, width):
+            matrix[a, b] = matrix[b, a] = row[place] / (1 if a == b else math.sqrt(2))
+            place += 1
+    return matrix
 
 
 def same_statement(a: Any, b: Any) -> bool:

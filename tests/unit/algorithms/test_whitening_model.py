@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tacenda as tc
-from support import TUNED, run_spec, shards, uneven
+from support import TUNED, listened, packed_matrix, run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.spectrum import decide
 from tacenda.algorithms.treegd import TreeState
@@ -19,7 +19,6 @@ from tacenda.algorithms.whitening import Chosen, Whitening, choose, clip_of, tim
 from tacenda.errors import UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
-from tacenda.privacy.secrets.door import Door
 from tacenda.questions.constants import PUBLIC_STRENGTH, Constants
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.runtime.local import LocalHosts
@@ -44,30 +43,8 @@ def played(
     """(the run, the state after each round, what each release gave, the newest models)."""
     data, _ = problem()
     spec = run_spec(wrapped, RING, Facts.of(data), rounds, privacy).checked()
-    released: list[Any] = []
-    honest = Door.release
-
-    def listening(self: Door, *asked: Any) -> Any:
-        released.append(np.array(honest(self, *asked)))
-        return released[-1]
-
-    states = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Door, "release", listening)
-        hosts = LocalHosts(spec, LocalShards(data, [np.arange(N)]), SimulatedNoise(4), start)
-        for turn in range(1, rounds + 1):
-            hosts.step(turn)
-            states.append(hosts._hosts[0].state)
+    states, released, hosts = listened(spec, data, start, rounds)
     return spec, states, released, hosts.last()
-
-
-def symmetric(row: Any) -> Any:
-    matrix, place = np.zeros((P, P)), 0
-    for a in range(P):
-        for b in range(a, P):
-            matrix[a, b] = matrix[b, a] = row[place] / (1 if a == b else math.sqrt(2))
-            place += 1
-    return matrix
 
 
 def map_of(moment: Any, std: float, whitening: Whitening, weight: float, rounds: int) -> Any:
@@ -130,7 +107,7 @@ def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float
     z = np.zeros(N) if spec.calibration is None else np.asarray(spec.calibration.plan.scale)
     std = math.sqrt(np.mean((z * moved) ** 2) / weight / N)
     row = NORM**2 * released[0].mean(axis=0)
-    moment = row if kind == "diagonal" else symmetric(row)
+    moment = row if kind == "diagonal" else packed_matrix(row, P)
     if epsilon is None:
         true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
         np.testing.assert_allclose(moment, np.diag(true) if kind == "diagonal" else true)
@@ -183,7 +160,7 @@ def test_of_shared_noise_the_map_is_that_of_the_mean_of_all(noise: str, kind: st
         per = per / (2 * 0.5 * SCALE / smallest)
     assert std == pytest.approx(z * per, rel=1e-9)
     true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
-    found = row if kind == "diagonal" else symmetric(row)
+    found = row if kind == "diagonal" else packed_matrix(row, P)
     exact = np.diag(true) if kind == "diagonal" else true
     assert np.abs(found - exact).max() < 6 * std
 
