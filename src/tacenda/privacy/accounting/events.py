@@ -34,18 +34,21 @@ class Event:
     kind: ClassVar[str] = ""
 
     @property
-    def lossless(self) -> bool:
-        """Nothing at all is learnt about one record."""
+    def told(self) -> float:
+        """How much is learnt about one record: 0 if nothing, infinite if everything may be."""
         raise TypeError(
             f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}."
         )
 
     @property
+    def lossless(self) -> bool:
+        """Nothing at all is learnt about one record."""
+        return self.told == 0
+
+    @property
     def lossy(self) -> bool:
         """Everything may be learnt about one record: no finite epsilon exists."""
-        raise TypeError(
-            f"{type(self).__name__} is only the base of events; use one of {sorted(KINDS)}."
-        )
+        return math.isinf(self.told)
 
     def grouped(self, size: int) -> Event | None:
         """Return the release as `size` records together see it, or None if no event says so."""
@@ -80,11 +83,7 @@ class Gaussian(Event):
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            "noise_multiplier",
-            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
-        )
+        _at_least_zero(self, "noise_multiplier")
 
     @property
     def mu(self) -> float:
@@ -92,12 +91,8 @@ class Gaussian(Event):
         return _inverse(self.noise_multiplier)
 
     @property
-    def lossless(self) -> bool:
-        return self.mu == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.mu)
+    def told(self) -> float:
+        return self.mu
 
     def grouped(self, size: int) -> Event:
         return Gaussian(self.noise_multiplier / size)
@@ -128,20 +123,12 @@ class PoissonGaussian(Event):
     kind: ClassVar[str] = "poisson-gaussian"
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            "noise_multiplier",
-            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
-        )
+        _at_least_zero(self, "noise_multiplier")
         _set(self, "rate", between("rate", self.rate, 0.0, 1.0, open_ends=False))
 
     @property
-    def lossless(self) -> bool:
-        return math.isinf(self.noise_multiplier) or self.rate == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(_inverse(self.noise_multiplier)) and self.rate > 0
+    def told(self) -> float:
+        return _inverse(self.noise_multiplier) if self.rate > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +157,12 @@ class OneOfGaussian(Event):
     kind: ClassVar[str] = "one-of-gaussian"
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            "noise_multiplier",
-            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
-        )
+        _at_least_zero(self, "noise_multiplier")
         _set(self, "population", whole("population", self.population, least=1))
 
     @property
-    def lossless(self) -> bool:
-        return math.isinf(self.noise_multiplier)
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(_inverse(self.noise_multiplier))
+    def told(self) -> float:
+        return _inverse(self.noise_multiplier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +200,7 @@ class BatchGaussian(Event):
     kind: ClassVar[str] = "batch-gaussian"
 
     def __post_init__(self) -> None:
-        z = positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True)
-        _set(self, "noise_multiplier", z)
+        _at_least_zero(self, "noise_multiplier")
         _set(self, "population", whole("population", self.population, least=1))
         _set(self, "batch", whole("batch", self.batch, least=1))
         if not isinstance(self.replacement, bool):
@@ -234,12 +212,8 @@ class BatchGaussian(Event):
             )
 
     @property
-    def lossless(self) -> bool:
-        return math.isinf(self.noise_multiplier)
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(_inverse(self.noise_multiplier))
+    def told(self) -> float:
+        return _inverse(self.noise_multiplier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,15 +236,11 @@ class Pure(Event):
     kind: ClassVar[str] = "pure"
 
     def __post_init__(self) -> None:
-        _set(self, "epsilon", positive("epsilon", self.epsilon, zero=True, infinite=True))
+        _at_least_zero(self, "epsilon")
 
     @property
-    def lossless(self) -> bool:
-        return self.epsilon == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.epsilon)
+    def told(self) -> float:
+        return self.epsilon
 
     def grouped(self, size: int) -> Event:
         return Pure(self.epsilon * size)
@@ -298,19 +268,14 @@ class ObjectiveLaplace(Event):
     kind: ClassVar[str] = "objective-laplace"
 
     def __post_init__(self) -> None:
-        for name in ("inner", "curvature", "gap", "epsilon"):
-            _set(self, name, positive(name, getattr(self, name), zero=True, infinite=True))
+        _at_least_zero(self, "inner", "curvature", "gap", "epsilon")
         for name in ("dim", "directions"):
             _set(self, name, whole(name, getattr(self, name), least=1))
         _set(self, "epsilon", min(self.epsilon, self.inner + self.curvature + self.gap))
 
     @property
-    def lossless(self) -> bool:
-        return self.epsilon == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.epsilon)
+    def told(self) -> float:
+        return self.epsilon
 
     def grouped(self, size: int) -> Event:
         amounts = ("inner", "curvature", "gap", "epsilon")
@@ -335,17 +300,12 @@ class ObjectiveGaussian(Event):
     kind: ClassVar[str] = "objective-gaussian"
 
     def __post_init__(self) -> None:
-        for name in ("noise_multiplier", "curvature", "gap_mu"):
-            _set(self, name, positive(name, getattr(self, name), zero=True, infinite=True))
+        _at_least_zero(self, "noise_multiplier", "curvature", "gap_mu")
         _set(self, "directions", whole("directions", self.directions, least=1))
 
     @property
-    def lossless(self) -> bool:
-        return _inverse(self.noise_multiplier) + self.curvature + self.gap_mu == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(_inverse(self.noise_multiplier) + self.curvature + self.gap_mu)
+    def told(self) -> float:
+        return _inverse(self.noise_multiplier) + self.curvature + self.gap_mu
 
     def grouped(self, size: int) -> Event:
         return ObjectiveGaussian(
@@ -381,16 +341,12 @@ class L2Laplace(Event):
     kind: ClassVar[str] = "l2-laplace"
 
     def __post_init__(self) -> None:
-        _set(self, "epsilon", positive("epsilon", self.epsilon, zero=True, infinite=True))
+        _at_least_zero(self, "epsilon")
         _set(self, "dim", whole("dim", self.dim, least=1))
 
     @property
-    def lossless(self) -> bool:
-        return self.epsilon == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.epsilon)
+    def told(self) -> float:
+        return self.epsilon
 
     def grouped(self, size: int) -> Event:
         return L2Laplace(self.epsilon * size, self.dim)
@@ -405,11 +361,7 @@ class DiscreteGaussian(Event):
     kind: ClassVar[str] = "discrete-gaussian"
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            "noise_multiplier",
-            positive("noise_multiplier", self.noise_multiplier, zero=True, infinite=True),
-        )
+        _at_least_zero(self, "noise_multiplier")
 
     @property
     def rho(self) -> float:
@@ -417,12 +369,8 @@ class DiscreteGaussian(Event):
         return _half_square(_inverse(self.noise_multiplier))
 
     @property
-    def lossless(self) -> bool:
-        return self.rho == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.rho)
+    def told(self) -> float:
+        return self.rho
 
     def grouped(self, size: int) -> Event:
         return DiscreteGaussian(self.noise_multiplier / size)
@@ -438,16 +386,12 @@ class CorrelatedGaussian(Event):
     kind: ClassVar[str] = "correlated-gaussian"
 
     def __post_init__(self) -> None:
-        _set(self, "mu", positive("mu", self.mu, zero=True, infinite=True))
+        _at_least_zero(self, "mu")
         _set(self, "coalition", whole("coalition", self.coalition))
 
     @property
-    def lossless(self) -> bool:
-        return self.mu == 0
-
-    @property
-    def lossy(self) -> bool:
-        return math.isinf(self.mu)
+    def told(self) -> float:
+        return self.mu
 
     def grouped(self, size: int) -> Event:
         return type(self)(self.mu * size, self.coalition)
@@ -539,6 +483,11 @@ def pure_sum(events: Iterable[tuple[Event, int]]) -> float:
 
 def _set(event: Event, name: str, value: float) -> None:
     object.__setattr__(event, name, value)
+
+
+def _at_least_zero(event: Event, *names: str) -> None:
+    for name in names:
+        _set(event, name, positive(name, getattr(event, name), zero=True, infinite=True))
 
 
 def _inverse(multiplier: float) -> float:
