@@ -158,23 +158,35 @@ GROWS = S.power(0.4, 0.5)
 ETA = [0.4 * t**0.5 for t in range(1, ROUNDS + 1)]
 
 
+OWN = [0.2, 0.0, 1.5, 0.4, 0.0]  # what the nodes add to R
+
+
 @pytest.mark.parametrize("edges", [RING, ALONE])
-@pytest.mark.parametrize("kind", ["admm", "madmm", "madmm theta", "dvp", "pvp", "pvp closing"])
-def test_exact_admm_and_its_perturbations(kind: str, edges: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("madmm", 0.0),
+        ("madmm theta", 0.0),
+        *((kind, own) for kind in ("admm", "dvp", "pvp", "pvp closing") for own in (0.0, OWN)),
+    ],
+)
+def test_exact_admm_and_its_perturbations(kind: str, own: Any, edges: Any) -> None:
     algorithm = {
-        "admm": A.ADMM(penalty=GROWS),
+        "admm": A.ADMM(penalty=GROWS, own_strength=own),
         "madmm": A.MADMM(penalty=GROWS),
         "madmm theta": A.MADMM(penalty=GROWS, dual_step=0.25),
-        "dvp": A.DVP(penalty=GROWS),
-        "pvp": A.PVP(penalty=GROWS),
-        "pvp closing": A.PVP(penalty=GROWS, closing_dvp=True, noise="gaussian"),
+        "dvp": A.DVP(penalty=GROWS, own_strength=own),
+        "pvp": A.PVP(penalty=GROWS, own_strength=own),
+        "pvp closing": A.PVP(GROWS, "gaussian", closing_dvp=True, own_strength=own),
     }[kind]
+    own = np.broadcast_to(own, N)
     found, node = played(algorithm, edges)
     w, lam = START, np.zeros((N, D))
     for t in range(ROUNDS):
         inside = kind.startswith(("madmm", "dvp")) or (kind == "pvp closing" and t == ROUNDS - 1)
         e, extra = (node.noise[t], node.extra[t]) if inside else (0 * w, np.zeros((N, 1)))
-        new = np.array([around(node, i, lam[i], ETA[t], w, e[i], extra[i, 0]) for i in range(N)])
+        kappa = extra[:, 0] + own
+        new = np.array([around(node, i, lam[i], ETA[t], w, e[i], kappa[i]) for i in range(N)])
         w = new if inside else new + node.noise[t]
         theta = {"madmm": ETA[0], "madmm theta": 0.25}.get(kind, ETA[t])
         lam = lam + theta / 2 * differ(node, w)

@@ -72,17 +72,21 @@ def test_the_papers_rate_in_the_penalty_of_each_node_and_round() -> None:
         assert losses(result, i) == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("own", [[0.0] * 4, [0.3, 0.0, 0.7, 0.1]])
 @pytest.mark.parametrize("kind", ["dvp", "pvp"])
-def test_the_papers_level_of_each_node_and_round(kind: str) -> None:
+def test_the_papers_level_of_each_node_and_round(kind: str, own: Any, blocks: int) -> None:
     """Zhang and Zhu (2016): DVP's noise for alpha_p(t), line 5 as it stands, costs 2 ah + the
-    curvature's logarithm; PVP's rate is r m alpha_p(t)/2."""
+    curvature's logarithm; PVP's rate is rho_p m alpha_p(t)/2. Every node has a rho_p of its own
+    (section 3.1)."""
     alpha = S.per_node([0.8, S.geometric(1.0, 1.3), S.listed([2.0, 1.0]), 1.5])
     eta, rounds = 0.6, 2
-    algorithm = A.DVP(eta) if kind == "dvp" else A.PVP(eta)
-    result = run(algorithm, rounds, tc.Privacy.from_paper(alpha=alpha))
+    algorithm = (A.DVP if kind == "dvp" else A.PVP)(eta, own_strength=own)
+    result = run(algorithm, rounds, tc.Privacy.from_paper(alpha=alpha), blocks)
     levels = np.array([alpha(t)[:, 0] for t in (1, 2)])
     for i, m in enumerate(SIZES):
-        kappa = R + 2 * eta * DEGREE[i]
+        rho = R + own[i]
+        kappa = rho + 2 * eta * DEGREE[i]
         curve = math.log1p(0.25 / (m * kappa))
         if kind == "dvp":
             wanted = [2 * (level - 2 * curve) + curve for level in levels[:, i]]
@@ -90,9 +94,43 @@ def test_the_papers_level_of_each_node_and_round(kind: str) -> None:
             moved, wanted = 0.0, []
             for level in levels[:, i]:
                 moved = (2 / m + 2 * eta * DEGREE[i] * moved + 2 * TOLERANCE) / kappa
-                wanted.append(R * m * level / 2 * moved)
+                wanted.append(rho * m * level / 2 * moved)
         assert losses(result, i) == pytest.approx(wanted, rel=1e-6)
     assert result.privacy.claimed == pytest.approx((levels.max(), 0.0), rel=1e-12)
+
+
+def test_nodes_with_strengths_of_their_own_agree_on_that_of_their_mean() -> None:
+    own = [0.3, 0.0, 0.7, 0.2]
+    problem = tc.Problem(shards(SIZES, 3), classes=("no", "yes"), strength=R)
+    mean = tc.Problem(shards(SIZES, 3), classes=("no", "yes"), strength=R + float(np.mean(own)))
+    found = tc.simulate(problem, GRAPH, A.ADMM(0.2, own), 300, record_every=0, output="last")
+    np.testing.assert_allclose(found.models, np.tile(mean.solve(), (4, 1)), atol=1e-4)
+    assert np.abs(mean.solve() - problem.solve()).max() > 1e-2
+
+
+def test_a_strength_of_its_own_adds_to_the_convexity_that_protects() -> None:
+    """Where the objective is more convex its minimiser moves less, and the same budget asks for
+    less noise: PVP's noise is that of the same stream, divided by the factor."""
+    own, eta, budget = [0.0, 2.0, 0.0, 0.0], 0.6, tc.Privacy(1.0, 1e-5)
+    noise = []
+    for algorithm in (A.PVP(eta), A.PVP(eta, own_strength=own)):
+        said = run(algorithm, 1, budget)
+        assert said.privacy.node_epsilons == pytest.approx([1.0] * 4, rel=1e-3)
+        e = np.asarray(said.models) - np.asarray(run(algorithm, 1, None).models)
+        noise.append(np.linalg.norm(e, axis=1))
+    wider = (R + 2 * eta * DEGREE[1] + own[1]) / (R + 2 * eta * DEGREE[1])
+    assert noise[0] / noise[1] == pytest.approx([1.0, wider, 1.0, 1.0], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [A.ADMM, A.DVP, A.PVP])
+def test_a_strength_of_its_own_is_one_number_a_node(kind: Any) -> None:
+    for wrong in (S.geometric(1.0, 1.1), [0.1, S.geometric(1.0, 1.1)]):
+        with pytest.raises(InputError, match="own_strength is the same in every round"):
+            kind(0.5, own_strength=wrong)
+    with pytest.raises(InputError, match="own_strength"):
+        kind(0.5, own_strength=-0.1)
+    with pytest.raises(InputError, match="own_strength"):
+        run(kind(0.5, own_strength=[0.1, 0.2]), 2, None)
 
 
 def test_a_sound_budget_is_spread_by_each_node_in_its_own_way() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from tacenda.algorithms.hyperparameters import check_hyperparameters
 from tacenda.algorithms.needs import Needs
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Verdict
-from tacenda.schedules import Schedule, at
+from tacenda.errors import InputError
+from tacenda.schedules import PerNode, Schedule, are_numbers, at
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class ADMM(Algorithm):
     ----------
     penalty : float or Schedule, default=0.5
         eta, a number or a schedule.
+    own_strength : float or PerNode, default=0.0
+        rho_i - r: what a node adds to the problem's strength r, a number or one for each node.
+        The nodes agree on the minimiser for the mean of their strengths.
 
     Examples
     --------
@@ -68,16 +72,19 @@ class ADMM(Algorithm):
     )
 
     penalty: float | Schedule = 0.5
+    own_strength: float | PerNode = 0.0
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
+        check_own_strength(self)
 
     def init(self, node: Node, w: Array) -> ADMMState:
         return ADMMState(w, 0 * w, node.degree * w)
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         eta, deg = at(self.penalty, node.turn), node.degree
-        w = node.release(node.argmin(2 * s.dual, eta * deg, midpoint(s.w, s.heard, deg)))
+        pull = with_own(self.own_strength, eta * deg, midpoint(s.w, s.heard, deg))
+        w = node.release(node.argmin(2 * s.dual, *pull))
         heard = node.neighbour_sum(w)
         return ADMMState(w, s.dual + (eta / 2) * (deg * w - heard), heard)
 
@@ -88,3 +95,26 @@ class ADMM(Algorithm):
 def midpoint(w: Array, heard: Array, degree: Array) -> Array:
     """The centre c with sum_j |v - (w + w_j)/2|^2 = degree |v - c|^2 + constant; w if alone."""
     return 0.5 * (w + np.divide(heard, degree, out=w.copy(), where=degree > 0))
+
+
+def check_own_strength(algorithm: Any) -> None:
+    """Check a hyperparameter `own_strength`: a number of at least 0, or one for each node."""
+    check_hyperparameters(algorithm, at_least_zero=("own_strength",), per_node=("own_strength",))
+    own = algorithm.own_strength
+    if not are_numbers(*(own.values if isinstance(own, PerNode) else (own,))):
+        raise InputError(
+            f"{type(algorithm).__name__}.own_strength is the same in every round: give a number, "
+            "or one for each node, and no schedule."
+        )
+
+
+def with_own(strength: float | PerNode, weight: Array, centre: Any) -> tuple[Array, Any]:
+    """weight |w - centre|^2 + (strength/2)|w|^2 as one square, but for a constant.
+
+    weight: shape (b, 1). Result: its weight (b, 1) and its centre.
+    """
+    own = np.asarray(at(strength, 1), weight.dtype) / 2
+    if not own.any():
+        return weight, centre
+    total = weight + own
+    return total, np.divide(weight, total, out=np.ones_like(total), where=total > 0) * centre

@@ -69,11 +69,19 @@ class DualAveraging(Algorithm):
 
     def step(self, s: DualAveragingState, node: Node) -> DualAveragingState:
         t, one = node.turn, self.sampling == "one"
-        x = node.dual_step(s.z, self._total(t), at(self.offset, t))  # (3)
+        x = self.point(node, s.z, self._total(t), at(self.offset, t))
         noise = "correlated" if self.noise == "correlated" else "gaussian"
         g = node.release(node.gradient(x, self.batch_size, one=one, regularised=False), noise=noise)
         u = lazy(s.z) + self._weight(t) * lazy(g)
         return DualAveragingState(x, node.mix(u.rows()))
+
+    def point(self, node: Node, z: Array, total: float, gamma: float) -> Array:
+        """(3): argmin_x <z, x> + total h(x) + gamma d(x), here with d(x) = |x|^2/2.
+
+        A subclass may have any other d. What it returns costs no privacy, whatever it is: z was
+        released. z: shape (b, d). Result: shape (b, d).
+        """
+        return node.dual_step(z, total, gamma)
 
     def _weight(self, t: int) -> float:
         """a(t)."""

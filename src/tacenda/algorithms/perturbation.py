@@ -9,7 +9,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array
-from tacenda.algorithms.admm import ADMMState, midpoint
+from tacenda.algorithms.admm import ADMMState, check_own_strength, midpoint, with_own
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.hyperparameters import check_hyperparameters
 from tacenda.algorithms.needs import Needs
@@ -19,9 +19,10 @@ from tacenda.algorithms.traits import Traits
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.mechanisms import ObjectiveNoise, Site
+from tacenda.privacy.secrets.noise_plan import of_nodes
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.facts import Facts
-from tacenda.schedules import Schedule, at
+from tacenda.schedules import PerNode, Schedule, at
 
 OBJECTIVE_NOISES = ("l2-laplace", "gaussian")  # inside an argmin
 
@@ -32,8 +33,12 @@ class DynamicPlan(PublishedPlan):
 
     DVP  ah = alpha - 2 ln(1 + c1 c/(m kappa)); zeta = ah (line 5)
          if ah > 0 no extra convexity, else Phi for alpha/4 and ah = alpha/2
-    PVP  zeta = r m alpha / (2c), centred on the node's own unreleased iterate
+    PVP  zeta = rho m alpha / (2c), centred on the node's own unreleased iterate
+
+    own: (b,) or a number, what a node adds to r in rho (in kappa it is already).
     """
+
+    own: float | Array = 0.0
 
     def objective(self, site: Site) -> ObjectiveNoise:
         assert site.objective is not None
@@ -50,7 +55,13 @@ class DynamicPlan(PublishedPlan):
 
     def laplace_rate(self, site: Site) -> Array:
         k, alpha = self.facts.constants, self.epsilon * site.weight
-        return np.asarray(k.strong_convexity * self.facts.sizes * alpha / (2 * k.loss_scale))
+        rho = k.strong_convexity + self.own
+        return np.asarray(rho * self.facts.sizes * alpha / (2 * k.loss_scale))
+
+    def rows(self, nodes: Array) -> DynamicPlan:
+        kept = super().rows(nodes)
+        assert isinstance(kept, DynamicPlan)
+        return replace(kept, own=of_nodes(self.own, nodes))
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,9 @@ class DVP(Algorithm):
     noise : {"l2-laplace", "gaussian"}, default="l2-laplace"
         Density of the noise inside the objective: as in the paper, or e ~ N(0, s^2 I) in place of
         (c/m_i) e, far less of it at the same (epsilon, delta) where the model is long.
+    own_strength : float or PerNode, default=0.0
+        rho_i - r: what a node adds to the problem's strength r (section 3.1), a number or one for
+        each node.
 
     Examples
     --------
@@ -102,9 +116,11 @@ class DVP(Algorithm):
 
     penalty: float | Schedule = 0.5
     noise: str = "l2-laplace"
+    own_strength: float | PerNode = 0.0
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
+        check_own_strength(self)
         checks.one_of("DVP.noise", self.noise, OBJECTIVE_NOISES)
 
     def init(self, node: Node, w: Array) -> ADMMState:
@@ -112,8 +128,8 @@ class DVP(Algorithm):
 
     def step(self, s: ADMMState, node: Node) -> ADMMState:
         eta, deg = at(self.penalty, node.turn), node.degree
-        centre = midpoint(s.w, s.heard, deg)
-        w = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
+        pull = with_own(self.own_strength, eta * deg, midpoint(s.w, s.heard, deg))
+        w = node.release_argmin(2 * s.dual, *pull, noise=self.noise)
         heard = node.neighbour_sum(w)
         return ADMMState(w, s.dual + (eta / 2) * (deg * w - heard), heard)
 
@@ -171,6 +187,9 @@ class PVP(Algorithm):
     centre : {"released", "hidden"}, default="released"
         "hidden" is the published form: the centre is (w_i - e_i + V_j)/2 with the node's own
         unreleased w_i. A closing round around it costs a multiple of what the paper says.
+    own_strength : float or PerNode, default=0.0
+        rho_i - r: what a node adds to the problem's strength r (section 3.1), a number or one for
+        each node.
 
     Examples
     --------
@@ -199,9 +218,11 @@ class PVP(Algorithm):
     noise: str = "l2-laplace"
     closing_dvp: bool = False
     centre: str = "released"
+    own_strength: float | PerNode = 0.0
 
     def __post_init__(self) -> None:
         check_hyperparameters(self, positive=("penalty",))
+        check_own_strength(self)
         checks.one_of("PVP.noise", self.noise, OBJECTIVE_NOISES)
         checks.one_of("PVP.centre", self.centre, ("released", "hidden"))
 
@@ -214,13 +235,14 @@ class PVP(Algorithm):
         if self.closing_dvp and node.turn == node.rounds:
             if s.hidden is not None:  # (w_i + V_j)/2 moves the centre by half of w_i - V_i
                 centre = 0.5 * s.hidden + (centre - 0.5 * s.shared)
-            v = node.release_argmin(2 * s.dual, eta * deg, centre, noise=self.noise)
+            pull = with_own(self.own_strength, eta * deg, centre)
+            v = node.release_argmin(2 * s.dual, *pull, noise=self.noise)
             hidden = None
         else:
             # (w_i - e_i + V_j)/2 with e_i = V_i - w_i moves the centre by w_i - V_i
             if s.hidden is not None:
                 centre = s.hidden + (centre - s.shared)
-            w = node.argmin(2 * s.dual, eta * deg, centre)
+            w = node.argmin(2 * s.dual, *with_own(self.own_strength, eta * deg, centre))
             v = node.release(w, noise=self.noise)
             hidden = w if self.centre == "hidden" else None
         heard = node.neighbour_sum(v)
@@ -230,7 +252,8 @@ class PVP(Algorithm):
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
     ) -> Published:
         alpha, largest = claimed_level(privacy, "alpha", weights)
-        if facts.constants.strong_convexity <= 0:
+        own = np.ravel(at(self.own_strength, 1))
+        if facts.constants.strong_convexity + own.min() <= 0:
             raise UnsupportedError(
                 "PVP as published divides by the regulariser's strength; "
                 "use 'l2' with a strength above 0."
@@ -239,7 +262,8 @@ class PVP(Algorithm):
             "The claim is about one round given the past, not the run; "
             "a run costs the composition of all its rounds."
         )
-        return Published(DynamicPlan(facts, weights, alpha), (largest, 0.0), why)
+        plan = DynamicPlan(facts, weights, alpha, own if len(own) > 1 else float(own[0]))
+        return Published(plan, (largest, 0.0), why)
 
     def published_form(self) -> PVP:
         super().published_form()

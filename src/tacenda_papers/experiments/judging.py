@@ -32,16 +32,15 @@ def falls(
     )
     errors = [part.error(**{x: a}) for a in (at[0], at[-1])]
     holds = drop > 0 and rises <= slack * max(drop, 1e-300)
+    sure = apart(drop, *errors)
+    if drop > 0 and not holds:  # it is the largest rise that decides
+        k = int(np.argmax(np.diff(mean)))
+        sure = apart(rises - slack * drop, *(part.error(**{x: a}) for a in at[k : k + 2]))
     first, last = (
         f"{value(part, **{x: a})} at {word or x.replace('_', ' ')} {a:g}" for a in (at[0], at[-1])
     )
     return Finding(
-        mode,
-        claim,
-        holds,
-        f"{numbers[0].upper()}{numbers[1:]}.",
-        apart(drop, *errors),
-        f"{first}, {last}",
+        mode, claim, holds, f"{numbers[0].upper()}{numbers[1:]}.", sure, f"{first}, {last}"
     )
 
 
@@ -108,6 +107,17 @@ def over_seeds(rows: Rows, statistic: Callable[[Rows], float]) -> tuple[float, f
     """The mean of a statistic of each seed's rows, and its standard error."""
     each = Rows({"value": statistic(rows.where(seed=s))} for s in rows.distinct("seed"))
     return each.mean(), each.error()
+
+
+def jackknife(rows: Rows, statistic: Callable[[Rows], float]) -> tuple[float, float]:
+    """A statistic of the rows of all seeds together, such as a spread over them, and its standard
+    error: how much it changes when one seed is left out. NaN, unknown, for fewer than three."""
+    seeds = rows.distinct("seed")
+    if len(seeds) < 3:
+        return statistic(rows), math.nan
+    less = np.array([statistic(Rows(r for r in rows if r["seed"] != s)) for s in seeds])
+    share = (len(seeds) - 1) / len(seeds)
+    return statistic(rows), float(np.sqrt(share * ((less - less.mean()) ** 2).sum()))
 
 
 def count(found: Sequence[Finding], mode: str) -> str:

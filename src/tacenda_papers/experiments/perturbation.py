@@ -4,6 +4,7 @@ PVP) on Adult, 20 nodes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ import numpy as np
 from tacenda.errors import InputError
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing
-from tacenda_papers.experiments.judging import apart, below, falls, true_epsilons, value, within
+from tacenda_papers.experiments.judging import (
+    apart,
+    below,
+    falls,
+    jackknife,
+    plus_minus,
+    true_epsilons,
+    value,
+    within,
+)
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -179,12 +189,20 @@ def _convergence_charts(rows: Rows) -> list[Any]:
 
 def _steadiness(rows: Rows, method: str) -> tuple[float, float]:
     """The standard deviation of a node's mean own loss over the seeds, at a round, averaged over
-    the second half of the rounds without the last; and its standard error over the rounds."""
+    the second half of the rounds without the last; and its standard error."""
     part = rows.where(method=method, metric=OWN_LOSS)
     end = max(part.distinct("round"))
-    late = [t for t in part.distinct("round") if end / 2 < t < end]
-    spread = np.array([part.where(round=t).values().std() for t in late])
-    return float(spread.mean()), float(spread.std() / math.sqrt(len(spread)))
+    late = part.where(lambda r: end / 2 < r["round"] < end)
+    return jackknife(late, lambda some: _by_round(some, _deviation))
+
+
+def _deviation(values: Any) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _by_round(rows: Rows, measure: Callable[[Any], float]) -> float:
+    """The mean over the rounds of a measure of the seeds' values."""
+    return float(np.mean([measure(rows.where(round=t).values()) for t in rows.distinct("round")]))
 
 
 def before_last(rows: Rows) -> Rows:
@@ -201,7 +219,7 @@ def _convergence_findings(rows: Rows) -> list[Finding]:
         word = "alpha 0.3" if mode == PUBLISHED else "epsilon 1"
         detail = (
             "Standard deviation of the own loss over the seeds, second half of the rounds: "
-            f"DVP {dual:.3g} ± {dual_error:.1g}, PVP {primal:.3g} ± {primal_error:.1g}."
+            f"DVP {dual:.3g}{plus_minus(dual_error)}, PVP {primal:.3g}{plus_minus(primal_error)}."
         )
         sure = apart(dual - primal, dual_error, primal_error)
         made.append(
@@ -268,14 +286,23 @@ def _settled(rows: Rows, name: str) -> Finding:
     rounds = part.distinct("round")
     late = [t for t in rounds[:-1] if t >= rounds[-1] / 2]
     half = max(1, len(late) // 2)
-    told, holds = [], True
-    for word, measure, most in (("mean", np.mean, 1.1), ("deviation", np.std, 2.0)):
-        first, second = (
-            float(np.mean([measure(part.where(round=t).values()) for t in block]))
-            for block in (late[:half], late[half:] or late[:half])
-        )
-        told.append(f"{word} {first:.3g} then {second:.3g}")
-        holds = holds and bool(1 / most <= (second + 1e-9) / (first + 1e-9) <= most)
+    blocks = (late[:half], late[half:] or late[:half])
+
+    def sides(some: Rows, measure: Callable[[Any], float]) -> list[float]:
+        return [_by_round(Rows(r for r in some if r["round"] in b), measure) for b in blocks]
+
+    told, holds, sure = [], True, []
+    for word, measure, most in (("mean", np.mean, 1.1), ("deviation", _deviation, 2.0)):
+
+        def room(some: Rows, measure: Any = measure, most: float = most) -> float:
+            """How far the logarithm of their ratio is from that of the most."""
+            first, second = (v + 1e-9 for v in sides(some, measure))
+            return math.log(most) - abs(math.log(second / first))
+
+        told.append("{} {:.3g} then {:.3g}".format(word, *sides(part, measure)))
+        left, error = jackknife(part, room)
+        holds = holds and left >= 0
+        sure.append(apart(left, error))
     apart_by = rows.where(metric="consensus").last().mean()
     number = "7" if name == "DVP" else "8"
     return Finding(
@@ -284,6 +311,7 @@ def _settled(rows: Rows, name: str) -> Finding:
         holds,
         f"Own loss over the seeds, third and last quarter of the rounds: {', '.join(told)}; "
         f"the nodes' models stay {apart_by:.3g} from their average.",
+        None if None in sure else all(sure),
     )
 
 

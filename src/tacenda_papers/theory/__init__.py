@@ -7,6 +7,7 @@ papers' own.
                            dual_averaging_utility_loss                       Corollary 1, (10)
                            dual_averaging_distance                           (11) with (10)
                            noise_free_distance                               Corollary 2 (12)
+                           attained_epsilon                                  Theorem 1, for samples
     Zhang and Zhu (2016)   sample_size                                       Theorems 3-6
                            fit_accuracy, optimal_alpha                       (27)-(30)
     Gauthier et al. (2020) concentrated_total, concentrated_epsilon          its corollary
@@ -24,6 +25,7 @@ from tacenda_papers.theory.concentrated import (
     concentrated_total,
 )
 from tacenda_papers.theory.dual_averaging import (
+    attained_epsilon,
     consensus_distance,
     dual_averaging_bound,
     dual_averaging_distance,
@@ -45,6 +47,7 @@ from tacenda_papers.theory.sample_size import sample_size
 __all__ = [
     "AccuracyFit",
     "OptimalLevel",
+    "attained_epsilon",
     "concentrated_epsilon",
     "concentrated_price",
     "concentrated_total",

@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from tacenda import checks
 from tacenda.schedules import Schedule, at
@@ -60,6 +61,54 @@ def published_noise_std(
         * math.sqrt(12 * checks.whole("rounds", rounds, least=1) * log)
         / (records * checks.positive("epsilon", epsilon))
     )
+
+
+def attained_epsilon(
+    std: float, rounds: int, records: int, delta: float, lipschitz: float = 1.0
+) -> float:
+    """A lower bound on the epsilon of a run on one drawn record a round: what a test attains.
+
+    All records' gradients have the full length and one direction; that of the replaced one points
+    the other way. The test says "replaced" if in any round the released gradient lies beyond a
+    level that way. The best level counts; a better test may see more.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation of the noise, above 0.
+    rounds : int
+        T.
+    records : int
+        q, the records of a node.
+    delta : float
+        At which delta.
+    lipschitz : float, default=1.0
+        L, the bound on each record's gradient.
+
+    Returns
+    -------
+    float
+        ln((chance that the test is right - delta) / chance that it is wrong); 0 if that is below 0.
+
+    Examples
+    --------
+    >>> from tacenda_papers import theory
+    >>> std = theory.published_noise_std(15_000, 5_000, 1.0, 0.01)
+    >>> round(theory.attained_epsilon(std, 15_000, 5_000, 0.01), 1)
+    80.7
+    """
+    std = checks.positive("std", std)
+    rounds, records = (
+        checks.whole(name, value, least=1)
+        for name, value in (("rounds", rounds), ("records", records))
+    )
+    delta = checks.between("delta", delta, 0.0, 1.0)
+    moved = 2 * checks.positive("lipschitz", lipschitz) / std
+    level = np.linspace(0.0, min(moved + 8.0, 36.0), 20_001)
+    wrong = -np.expm1(rounds * log_ndtr(level))
+    seen = (1 - 1 / records) * ndtr(-level) + ndtr(moved - level) / records
+    right = -np.expm1(rounds * np.log1p(-seen))
+    return max(float(np.log(np.maximum((right - delta) / wrong, 1.0)).max()), 0.0)
 
 
 def dual_averaging_bound(
