@@ -10,8 +10,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda._types import Array
-from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.needs import Needs
+from tacenda.algorithms.around import Around
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitened import Whitened
@@ -34,7 +33,7 @@ class TabledState:
 
 
 @dataclass(frozen=True)
-class Tabled(Algorithm):
+class Tabled(Around):
     """The wrapped algorithm; a share of its budget pays for one statistic, released in round 1.
 
         total <- sum_i sum_j vector(x_ij) + noise           (after the first step)
@@ -59,12 +58,11 @@ class Tabled(Algorithm):
     'tabled'
     """
 
-    algorithm: Algorithm
     statistic: Statistic
     share: float
 
     name: ClassVar[str] = "tabled"
-    source: ClassVar[str] = "ours"
+    beside: ClassVar[str] = "and a table"
 
     def __post_init__(self) -> None:
         checks.between("Tabled.share", self.share, 0.0, 1.0)
@@ -138,9 +136,6 @@ class Tabled(Algorithm):
         """The tables stay: they were released, and are of the members who were there."""
         return replace(s, inner=self.algorithm.restart(s.inner, node))
 
-    def averaging_weight(self, turn: int, rounds: int) -> float:
-        return self.algorithm.averaging_weight(turn, rounds)
-
     # ---- what goes together
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
         if self.algorithm.traits.edge_noise is not None:
@@ -156,27 +151,7 @@ class Tabled(Algorithm):
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         return self.algorithm.advice(facts, topology, rounds)
 
-    # ---- as the wrapped algorithm
-    @property
-    def title(self) -> str:  # type: ignore[override]
-        return f"{self.algorithm.title}, and a table"
-
-    @property
-    def private(self) -> bool:  # type: ignore[override]
-        return self.algorithm.private
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        return self.algorithm.needs
-
-    @property
-    def default_output(self) -> str:  # type: ignore[override]
-        return self.algorithm.default_output
-
-    @property
-    def batch_size(self) -> int | None:  # type: ignore[override]
-        return self.algorithm.batch_size
-
+    # ---- as the wrapped algorithm, but for what the table asks
     @property
     def traits(self) -> Traits:
         # Round 1 releases the table too, and a table says more than the final model

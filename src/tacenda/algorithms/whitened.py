@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.around import Around
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.needs import Needs
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Published, Sites
 from tacenda.algorithms.spectrum import STEEPER_RATE
@@ -61,7 +61,7 @@ class WhitenedState:
 
 
 @dataclass(frozen=True)
-class Whitened(Algorithm):
+class Whitened(Around):
     """The wrapped algorithm on whitened records; the release of the moment is part of round 1.
 
     Parameters
@@ -78,11 +78,10 @@ class Whitened(Algorithm):
     'whitened'
     """
 
-    algorithm: Algorithm
     whitening: Whitening = Whitening()
 
     name: ClassVar[str] = "whitened"
-    source: ClassVar[str] = "ours"
+    beside: ClassVar[str] = "whitened"
 
     # ---- the run
     def init(self, node: Node, w: Array) -> WhitenedState:
@@ -238,9 +237,6 @@ class Whitened(Algorithm):
         there = node if s.matrix is None else self._mapped(s, node)
         return replace(s, inner=self.algorithm.restart(s.inner, there))
 
-    def averaging_weight(self, turn: int, rounds: int) -> float:
-        return self.algorithm.averaging_weight(turn, rounds)
-
     # ---- what goes together
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
         k = facts.constants
@@ -305,27 +301,6 @@ class Whitened(Algorithm):
             f"{self.title}: no paper here publishes noise for whitened records, so it cannot run "
             "as published; use mode='sound', or leave prepare out."
         )
-
-    # ---- as the wrapped algorithm
-    @property
-    def title(self) -> str:  # type: ignore[override]
-        return f"{self.algorithm.title}, whitened"
-
-    @property
-    def private(self) -> bool:  # type: ignore[override]
-        return self.algorithm.private
-
-    @property
-    def needs(self) -> Needs:  # type: ignore[override]
-        return self.algorithm.needs
-
-    @property
-    def default_output(self) -> str:  # type: ignore[override]
-        return self.algorithm.default_output
-
-    @property
-    def batch_size(self) -> int | None:  # type: ignore[override]
-        return self.algorithm.batch_size
 
     @property
     def traits(self) -> Traits:

@@ -100,6 +100,11 @@ class Forecast:
     least : ndarray or None
         Shape (k,), where `needed` is only a lower bound: the run released too little to say more.
         None: nowhere.
+    likely : ndarray or None
+        Shape (k,), the epsilon at which each row will probably be visible, where `needed` is only a
+        lower bound. None: as `needed`.
+    hiding : tuple of str
+        Rows that the noise of the run itself hides.
 
     Examples
     --------
