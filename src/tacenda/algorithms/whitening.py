@@ -19,18 +19,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Array
+from tacenda._types import Array, Floats
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.spectrum import Setting, decide, descend, edge_of, records_moment, within
 from tacenda.errors import InputError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
+from tacenda.questions.moments import unpacked
 
 NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
@@ -41,6 +43,18 @@ MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbe
 # For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
+
+
+def released_moment(released: Mapping[str, Any]) -> Floats | None:
+    """Return the rows' second moment (d, d) from what a run released, or None. Regression by
+    moments leaves its eigenvectors and eigenvalues."""
+    if MOMENT in released:
+        return np.asarray(unpacked(np.asarray(released[MOMENT], float)))
+    if {"vectors", "values"} <= set(released):
+        vectors, values = (np.asarray(released[k], float) for k in ("vectors", "values"))
+        if vectors.ndim == 2 and vectors.shape == (len(values), len(values)):
+            return np.asarray((vectors * values) @ vectors.T)
+    return None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class Model:
     loss: str | None = None
     level: float | None = None  # of a quantile
     feature_map: Any = None  # what shortens rows, as in training
+    run: Any = None  # the RunResult that holds it, unless it is one node's model or exported
 
     def scores(self, rows: Any) -> Array:
         """(N,) for a regression or two classes, else (N, K)."""
@@ -133,6 +134,7 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
         None if "contract" in manifest else read.build(read.read_file(home.path), str(home.path)),
         about["loss"],
         about.get("loss_options", {}).get("level"),
+        run=result if node is None else None,
     )
 
 
@@ -366,7 +368,7 @@ def held_out_problem(
         learnt = losses.by_name(model.loss)
     elif model.loss is not None and meaning == "quantile" and model.level is not None:
         learnt = losses.by_name(model.loss, level=model.level)
-    return problem, counts_for(learnt, problem.n_outputs, bounds), weights.reshape(-1)
+    return problem, counts_for(learnt, problem.n_outputs, bounds, model.run), weights.reshape(-1)
 
 
 def _named(model: Model, data: str) -> tuple[Any, str]:

@@ -158,9 +158,8 @@ def _counted_area(e: Release) -> Told | None:
     s = e.statistic
     if not isinstance(s, ClassCounts) or s.n_classes != 2:
         return None
-    area, within = intervals.roc_auc(s.parts(e.total)["scores"], e.level, cell_std(e))
-    note = f"of binned scores; that of the scores themselves is within {float(within):.3f}"
-    return Told(area, UNIT, note)
+    counts = s.parts(e.total)["scores"]
+    return Told(intervals.roc_auc(counts, e.level, cell_std(e), s.edges), UNIT)
 
 
 def _counted_f1(e: Release) -> Told | None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from tacenda.evaluation.measure import Measure, Told
 from tacenda.evaluation.measures import MEASURES
 from tacenda.evaluation.private_intervals import Estimate
 from tacenda.evaluation.released import cell_std, confusion, n_records, projected, taken_apart
+from tacenda.evaluation.score_bins import score_edges, score_spread
 from tacenda.evaluation.units import Units
 from tacenda.privacy.statement import Statement
 from tacenda.questions.counts import (
+    EDGES,
     RESIDUAL_EDGES,
     ClassCounts,
     Counts,
@@ -36,6 +38,9 @@ from tacenda.questions.counts import (
     ValueSums,
 )
 from tacenda.questions.statistics import statistic_from_plain
+
+if TYPE_CHECKING:
+    from tacenda.runtime.result import RunResult
 
 FORMAT = "tacenda-private-evaluation-1"
 DO_NOT_USE = "Do not use the model."
@@ -456,7 +461,9 @@ class PrivateEvaluation:
         return private_evaluation_page(self, path)
 
 
-def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None) -> Counts:
+def counts_for(
+    loss: Any, n_outputs: int, bounds: Sequence[float] | None = None, run: RunResult | None = None
+) -> Counts:
     """Choose what is counted for a problem with this loss.
 
     Parameters
@@ -468,6 +475,9 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
     bounds : (low, high) or None, default=None
         Public bounds of a regression's labels, in the units of the problem. By default those of
         the loss where it has some, as counts do, else -1 and 1, those of encoded labels.
+    run : RunResult or None, default=None
+        The run whose model is evaluated. Where it released a second moment, the bins of two
+        classes' probabilities lie where the model's scores are.
 
     Raises
     ------
@@ -487,7 +497,8 @@ def counts_for(loss: Any, n_outputs: int, bounds: Sequence[float] | None = None)
     """
     if loss.kind in ("binary", "multiclass"):
         k = 2 if loss.kind == "binary" else n_outputs
-        return ClassCounts(k, loss.predicts == "log-odds")
+        edges = EDGES if run is None or k > 2 else score_edges(score_spread(run))
+        return ClassCounts(k, loss.predicts == "log-odds", edges)
     if loss.predicts == "log-rate":
         low, high = loss.label_range if bounds is None else bounds
         if low != 0:

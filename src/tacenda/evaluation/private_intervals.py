@@ -26,6 +26,7 @@ from tacenda._types import Floats
 # Standard deviations of noise that a whole must be above 0, where noise enters to first order only:
 # with fewer, those that pass by luck would not hold as often as they say
 FAR = 6.0
+PERFECT = 0.5  # by how much a perfect order is better than chance
 
 
 class Estimate(NamedTuple):
@@ -149,11 +150,12 @@ def average(parts: Estimate) -> Estimate:
     return Estimate(middle, np.maximum(middle - down, 0.0), np.minimum(middle + up, 1.0))
 
 
-def roc_auc(counts: Any, level: float, std: float) -> tuple[Estimate, Floats]:
-    """Estimate the area under the ROC curve of binned scores.
+def roc_auc(counts: Any, level: float, std: float, edges: Any) -> Estimate:
+    """Estimate the area under the ROC curve of scores that were counted in bins.
 
-    Records of both classes in one bin count as half in order. Its sampling variance is that of
-    DeLong et al. (1988), the noise's is to first order, both on the scale of log odds.
+    Within a bin nobody knows the order. The value takes it to be that of calibrated scores, spread
+    evenly; the interval goes from chance to twice as far. The area of the bins has the sampling
+    variance of DeLong et al. (1988) and the noise's to first order, both on the scale of log odds.
 
     Parameters
     ----------
@@ -163,21 +165,21 @@ def roc_auc(counts: Any, level: float, std: float) -> tuple[Estimate, Floats]:
         Such as 0.95.
     std : float
         Standard deviation of the noise of each count.
+    edges : sequence of float
+        Of the bins, as probabilities: one fewer than bins.
 
     Returns
     -------
     Estimate
-        Value and interval of the binned area.
-    ndarray
-        By how much the area of the scores themselves may differ from it at most.
+        Value and interval of the area.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tacenda.evaluation.private_intervals import roc_auc
-    >>> found, within = roc_auc(np.array([[60.0, 40.0], [20.0, 80.0]]), 0.95, 0.0)
-    >>> round(float(found.value), 3), round(float(within), 3)
-    (0.7, 0.22)
+    >>> counts = np.array([[60.0, 30.0, 10.0], [20.0, 30.0, 50.0]])
+    >>> round(float(roc_auc(counts, 0.95, 0.0, [0.4, 0.6]).value), 3)
+    0.768
     """
     z, counts = quantile(level), np.asarray(counts, float)
     sizes = counts.sum(axis=-1, keepdims=True)
@@ -205,9 +207,19 @@ def roc_auc(counts: Any, level: float, std: float) -> tuple[Estimate, Floats]:
         least = centre * (1 - centre) / np.maximum(n0 + n1, 1.0)
         wide = z * np.sqrt(np.maximum(sampling, least) + noise) / (centre * (1 - centre))
         low, high = expit(logit(centre) - wide), expit(logit(centre) + wide)
-        tied = 0.5 * (np.maximum(p0, 0) * np.maximum(p1, 0)).sum(axis=-1)
-    found = _inside(value, low, high, known, 0.0, 1.0)
-    return found, np.where(known, np.clip(tied, 0.0, 1.0), 1.0)
+        pairs, order = np.maximum(p0, 0) * np.maximum(p1, 0), _order_within(edges)
+        gained = (pairs * np.minimum(order, PERFECT / 2)).sum(axis=-1)
+        most = (pairs * np.minimum(2 * order, PERFECT)).sum(axis=-1)
+    return _inside(value + gained, low, high + most, known, 0.0, 1.0)
+
+
+def _order_within(edges: Any) -> Floats:
+    """How much better than chance calibrated scores order two records of different classes in one
+    bin, to first order: a twelfth of its width in log odds. The outer bins, which have no end, are
+    as wide as their neighbours."""
+    odds = logit(np.asarray(edges, float))
+    steps = np.diff(odds) if len(odds) > 1 else np.array([np.inf])
+    return np.asarray(np.concatenate([steps[:1], steps, steps[-1:]]) / 12)
 
 
 def _spread(weights: Floats, values: Floats, centre: Floats) -> Floats:

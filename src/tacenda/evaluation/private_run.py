@@ -118,7 +118,8 @@ def evaluate_privately(
             "build the Problem of held-out records without weights."
         )
     row = _model_of(model, held_out)
-    asked = counts_for(held_out.loss, held_out.n_outputs) if counts is None else counts
+    run = model if isinstance(model, RunResult) else None
+    asked = counts_for(held_out.loss, held_out.n_outputs, run=run) if counts is None else counts
     account = dataset
     if ledger is not None:
         account = held_out_account(ledger, held_out, dataset)

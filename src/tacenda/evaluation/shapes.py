@@ -16,11 +16,11 @@ import numpy as np
 from scipy.special import expit
 
 from tacenda._types import Array, Floats
-from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR, STRENGTH
+from tacenda.algorithms.whitening import MOMENT_FLOOR, STRENGTH, released_moment
 from tacenda.data.basis import products
 from tacenda.data.columns import CategoricalColumn, NumericColumn, Pair
 from tacenda.data.schema import Schema
-from tacenda.questions.moments import unpacked
+from tacenda.evaluation.score_bins import score_spread
 from tacenda.runtime.result import RunResult
 
 POINTS = 101  # of a curve
@@ -107,7 +107,7 @@ class Spread:
     def of(cls, schema: Schema, result: RunResult | None) -> Spread:
         """schema: without a constant, or with; the run's rows have one as their last feature."""
         p, scale = _width(schema), row_scale(schema)
-        moment = None if result is None else _moment(result)
+        moment = None if result is None else released_moment(result.released)
         if moment is None or len(moment) != p + 1:
             mean, covariance = _even(schema)
             return cls(mean, covariance, _independent(result, p, scale), None, False)
@@ -124,17 +124,6 @@ def row_scale(schema: Schema) -> float:
 
 def _width(schema: Schema) -> int:
     return len(schema.feature_names) - int(schema.intercept)
-
-
-def _moment(result: RunResult) -> Floats | None:
-    """(d, d) the rows' second moment, as it was released."""
-    if MOMENT in result.released:
-        return np.asarray(unpacked(np.asarray(result.released[MOMENT], float)))
-    if {"vectors", "values"} <= set(result.released):
-        vectors, values = (np.asarray(result.released[k], float) for k in ("vectors", "values"))
-        if vectors.ndim == 2 and vectors.shape == (len(values), len(values)):
-            return np.asarray((vectors * values) @ vectors.T)
-    return None
 
 
 def _independent(result: RunResult | None, p: int, scale: float) -> Floats | None:
@@ -173,12 +162,12 @@ def _sampling(result: RunResult | None, moment: Floats, scale: float) -> Floats 
     about = {} if result is None else result.settings["problem"]
     if result is None or about.get("loss") != "logistic" or np.ndim(result.model) != 1:
         return None
-    w = np.asarray(result.model, float)
-    constant = math.sqrt(max(moment[-1, -1], 1e-12))
-    mean = float(moment[-1] @ w) / constant
-    std = math.sqrt(max(float(w @ moment @ w) - mean**2, 0.0))
+    scores = score_spread(result)
+    if scores is None:
+        return None
     nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-    curvature = float((expit(mean + std * nodes) * expit(-mean - std * nodes)) @ weights)
+    at = scores.mean + scores.std * nodes
+    curvature = float((expit(at) * expit(-at)) @ weights)
     curvature /= float(weights.sum())
     values, vectors = np.linalg.eigh(moment)
     floor = float(np.ravel(result.released.get(MOMENT_FLOOR, 0.0))[0])

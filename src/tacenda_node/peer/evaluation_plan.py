@@ -50,8 +50,9 @@ def model_digest(model: Array) -> str:
     return hashlib.sha256(f"model of {len(plain)} numbers\n".encode() + plain.tobytes()).hexdigest()
 
 
-def statistic_of(contract: Contract) -> Counts:
-    """What is asked of every held-out record, from the contract alone."""
+def statistic_of(contract: Contract, edges: tuple[float, ...] | None = None) -> Counts:
+    """What is asked of every held-out record. edges: where the finished model's scores lie
+    (`tacenda.evaluation.score_bins`); a contract that states its own takes those."""
     terms, problem = contract.evaluation, contract.problem
     assert terms is not None
     of_numbers = problem.classes is None
@@ -76,18 +77,24 @@ def statistic_of(contract: Contract) -> Counts:
             f"{problem.loss!r}; remove it from the terms."
         )
     given: dict[str, Any] = {
-        "edges": None if terms.edges is None else tuple(terms.edges),
+        "edges": tuple(terms.edges) if terms.edges is not None else edges,
         "log_loss_bound": terms.log_loss_bound,
         "residual_bound": terms.residual_bound,
     }
-    return replace(usual, **{name: value for name, value in given.items() if value is not None})
+    return replace(
+        usual, **{name: x for name, x in given.items() if x is not None and hasattr(usual, name)}
+    )
 
 
 def closing_contract(
-    contract: Contract, model: str, noise: str, absent: Iterable[str] = ()
+    contract: Contract,
+    model: str,
+    noise: str,
+    absent: Iterable[str] = (),
+    edges: tuple[float, ...] | None = None,
 ) -> Contract:
     """The text of the closing run, the same at every member. model: the digest of what it
-    evaluates; absent: who took no part in the training's end."""
+    evaluates; absent: who took no part in the training's end; edges: as for `statistic_of`."""
     terms, gone = contract.evaluation, frozenset(absent)
     assert terms is not None
     plain = {k: v for k, v in contract.to_plain().items() if k not in _OF_TRAINING}
@@ -100,7 +107,7 @@ def closing_contract(
             "rounds": 1,
             "algorithm": {
                 "name": "statistic",
-                "statistic": statistic_of(contract).to_plain(),
+                "statistic": statistic_of(contract, edges).to_plain(),
                 "noise": noise,
             },
             "privacy": {

@@ -33,6 +33,7 @@ import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.evaluation.private import PrivateEvaluation
+from tacenda.evaluation.score_bins import score_edges, score_spread
 from tacenda.evaluation.units import Units
 from tacenda.runtime.block import ImpossibleSum
 from tacenda.runtime.lasting_run import data_digest
@@ -69,6 +70,19 @@ class Evaluated:
 
     found: PrivateEvaluation
     model: str
+
+
+@dataclass(frozen=True)
+class FinishedModel:
+    """What the closing run's contract says of the model: its digest, and the bins that follow from
+    where its scores lie."""
+
+    digest: str
+    edges: tuple[float, ...]
+
+    @classmethod
+    def of(cls, result: RunResult) -> FinishedModel:
+        return cls(model_digest(result.models[0]), score_edges(score_spread(result)))
 
 
 class EvaluationRun:
@@ -144,13 +158,13 @@ class EvaluationRun:
             self._spending.give_back()
             self._state.destroy_keys()
 
-    def texts(self, model: str, absent: frozenset[str]) -> list[Contract]:
+    def texts(self, model: FinishedModel, absent: frozenset[str]) -> list[Contract]:
         """The closing run's contract, as derived from each text of the contract so far; the one in
         force is the last."""
         amendments = self._member.amendments
         noise = self.plan.contract.algorithm.model_dump()["noise"]
         return [
-            closing_contract(text, model, noise, absent)
+            closing_contract(text, model.digest, noise, absent, model.edges)
             for text in [*amendments.former, amendments.current]
         ]
 
@@ -160,8 +174,8 @@ class EvaluationRun:
         if self._state.noted(ENDED):
             return str(self._state.noted(ENDED))
         name, model = self._identity.name, np.asarray(result.models[0], float).reshape(-1)
-        digest = model_digest(model)
-        plan = make_plan(self.texts(digest, absent)[-1])
+        finished = FinishedModel.of(result)
+        plan = make_plan(self.texts(finished, absent)[-1])
         if absent:  # fewer members hide each other less: another noise, and another reservation
             assert self._spending is not None
             # What was charged under the first one, before this start, stays spent
@@ -182,21 +196,26 @@ class EvaluationRun:
 
         def derived(text: Contract) -> Contract:
             session.handshake.closes |= {text.hash()}
-            return closing_contract(text, digest, noise, absent)
+            return closing_contract(text, finished.digest, noise, absent, finished.edges)
 
-        texts = self.texts(digest, absent)
+        texts = self.texts(finished, absent)
         session = Session(self._member, plan, self._state, texts, derived)
         session.handshake.closes = frozenset(
             text.hash() for text in [*amendments.former, amendments.current]
         )
         session.show_state(self._key)
-        self._log.info("evaluation begins", message=f"of the model {digest[:16]}")
+        self._log.info("evaluation begins", message=f"of the model {finished.digest[:16]}")
         with session.display.open():
             observer.watch(session.display, session.exchange)
             try:
-                edges = session.handshake.edges
                 peer = Peer(
-                    plan, name, self._records, self._state, session.exchange, edges, start=model
+                    plan,
+                    name,
+                    self._records,
+                    self._state,
+                    session.exchange,
+                    session.handshake.edges,
+                    start=model,
                 )
                 peer.restore(session.agreement.absent_in)
                 if peer.round < plan.contract.rounds:
@@ -227,7 +246,8 @@ class EvaluationRun:
                 raise
             finally:
                 session.stop()
-        return Evaluated(self._read(found, plan, digest, session.exchange.absent), digest)
+        read = self._read(found, plan, finished, session.exchange.absent)
+        return Evaluated(read, finished.digest)
 
     def _settle_what_is_there(self, spending: Spending) -> None:
         try:
@@ -236,7 +256,7 @@ class EvaluationRun:
             self._log.warning("spending not settled yet", reason=type(failed).__name__)
 
     def _read(
-        self, found: RunResult, plan: RunPlan, digest: str, left: frozenset[str]
+        self, found: RunResult, plan: RunPlan, model: FinishedModel, left: frozenset[str]
     ) -> PrivateEvaluation:
         """Measures and intervals: from released values alone. left: who took no part in the end."""
 
@@ -246,7 +266,7 @@ class EvaluationRun:
         members = [member for member in plan.contract.members if member.name not in left]
         sizes = [member.size for member in members]
         return PrivateEvaluation(
-            statistic_of(contract),
+            statistic_of(contract, model.edges),
             found.released["total"],
             float(found.released["noise"][0]),
             sum(sizes) if public else None,
@@ -258,7 +278,7 @@ class EvaluationRun:
                 "name": contract.title,
                 "data": f"{terms.held_out:.3g} of each of {len(sizes)} members' records, held out",
                 "contract": contract.hash(),
-                "model": digest,
+                "model": model.digest,
                 "members": [member.name for member in members],
                 "held_out": terms.held_out,
             },

@@ -32,7 +32,7 @@ from tacenda_node.operate.policy import require as require_policy
 from tacenda_node.operate.settings import NodeSettings
 from tacenda_node.peer import agreed_tables
 from tacenda_node.peer.evaluation_plan import model_digest
-from tacenda_node.peer.evaluation_run import EvaluationRun
+from tacenda_node.peer.evaluation_run import EvaluationRun, FinishedModel
 from tacenda_node.peer.member import Member
 from tacenda_node.peer.member_records import checked_schema, read_records
 from tacenda_node.peer.peer import Peer
@@ -196,14 +196,14 @@ def _train(member: Member, training: _Training) -> RunResult:
         state.note(SAVED, True)
     training.observer.warn(result.warnings)
     digest = model_digest(result.models[0])
-    _name_evaluation(training, digest)
+    _name_evaluation(training, result)
     if not state.noted(ALL_FINISHED):
         _take_leave(training, member.stop)
     if session.plan.spec.one_model and model_digest(peer.models()[0]) != digest:
         # A root had signed two totals, and the members have agreed on the one that was not used
         result = peer.result(session.display.seconds)
         _save(member, training, result)
-        _name_evaluation(training, model_digest(result.models[0]))
+        _name_evaluation(training, result)
     model_signatures.keep(saved, session.witness.models(session.exchange.view))
     # found while the last digests went round
     if caught.keys() - session.exchange.absent:
@@ -212,10 +212,11 @@ def _train(member: Member, training: _Training) -> RunResult:
     return result
 
 
-def _name_evaluation(training: _Training, digest: str) -> None:
+def _name_evaluation(training: _Training, result: RunResult) -> None:
     """Tell the neighbours by which contracts the evaluation of this model goes on."""
     if training.closing is not None:
-        texts = training.closing.texts(digest, training.session.exchange.absent)
+        model = FinishedModel.of(result)
+        texts = training.closing.texts(model, training.session.exchange.absent)
         training.session.handshake.closed_by = frozenset(text.hash() for text in texts)
 
 
