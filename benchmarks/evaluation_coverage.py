@@ -3,7 +3,8 @@
     python -m benchmarks.evaluation_coverage [--repetitions 500] [--json out.json]
 
 For each case a population of (label, score) is drawn once, 400,000 large, and the measures of the
-whole population are the truth. Each repetition holds out some of its records, adds them up with the
+whole population are the truth; of ROC AUC that of the scores themselves, which the bins do not
+know. The bins of two classes lie where the scores are, as after a run that released a moment. Each repetition holds out some of its records, adds them up with the
 statistic's own vectors, adds the Gaussian noise of one release at (epsilon, 1e-5), replace-one, and
 asks whether the interval holds the truth. The table says how often, and how wide it was.
 """
@@ -17,8 +18,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn.metrics import roc_auc_score
 
 from tacenda.evaluation.private import PrivateEvaluation
+from tacenda.evaluation.score_bins import ScoreSpread, score_edges
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.questions.counts import ClassCounts, ValueSums
 from tacenda.questions.statistics import Records, enforced
@@ -36,7 +39,9 @@ def cases(rng: np.random.Generator) -> dict[str, tuple[Any, np.ndarray, np.ndarr
     def binary(spread: float, shift: float, bold: float) -> tuple[Any, np.ndarray, np.ndarray]:
         odds = shift + spread * rng.standard_normal(POPULATION)
         labels = np.where(rng.random(POPULATION) < expit(odds), 1.0, -1.0)
-        return ClassCounts(2), labels, (bold * odds)[:, None]
+        scores = bold * odds
+        edges = score_edges(ScoreSpread(float(scores.mean()), float(scores.std())))
+        return ClassCounts(2, edges=edges), labels, scores[:, None]
 
     scores = 1.5 * rng.standard_normal((POPULATION, 5)) + np.array([1.0, 0.5, 0.0, -0.5, -1.0])
     chances = softmax(scores, axis=1).cumsum(axis=1)
@@ -47,6 +52,7 @@ def cases(rng: np.random.Generator) -> dict[str, tuple[Any, np.ndarray, np.ndarr
         "like Adult (24 % positive)": binary(2.2, -2.0, 1.0),
         "balanced, small model": binary(1.0, 0.0, 0.7),
         "rare (3 % positive)": binary(1.5, -4.3, 1.0),
+        "weak (20 % positive)": binary(0.3, -1.4, 1.0),
         "five classes": (ClassCounts(5), labels, scores),
         "regression": (ValueSums(-1.0, 1.0), values, guess[:, None]),
     }
@@ -60,6 +66,8 @@ def study(repetitions: int, seed: int = 0) -> list[dict[str, Any]]:
         whole = vectors(statistic, labels, scores)
         truth = PrivateEvaluation(statistic, whole.sum(axis=0), 0.0, POPULATION, None).measures
         exact = {m: measure.value for m, measure in truth.items()}
+        if "roc_auc" in exact:
+            exact["roc_auc"] = float(roc_auc_score(labels, scores[:, 0]))
         for size in SIZES:
             sums = [
                 whole[rng.integers(0, POPULATION, size)].sum(axis=0) for _ in range(repetitions)
