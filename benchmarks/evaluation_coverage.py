@@ -4,9 +4,10 @@
 
 For each case a population of (label, score) is drawn once, 400,000 large, and the measures of the
 whole population are the truth; of ROC AUC that of the scores themselves, which the bins do not
-know. The bins of two classes lie where the scores are, as after a run that released a moment. Each repetition holds out some of its records, adds them up with the
-statistic's own vectors, adds the Gaussian noise of one release at (epsilon, 1e-5), replace-one, and
-asks whether the interval holds the truth. The table says how often, and how wide it was.
+know. The bins of two classes lie where the scores are, as after a run that released a moment. Each
+repetition holds out some of the records, adds them up with the statistic's own vectors, adds the
+Gaussian noise of one release at (epsilon, 1e-5), replace-one, and asks whether the interval holds
+the truth. The table says how often, and how wide it was.
 """
 
 from __future__ import annotations
