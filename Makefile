@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
 
-demo: $(VENV)/.with-report  ## set up, then learn a private model over 100 nodes and write a report
+demo: $(VENV)/.with-core  ## set up, then learn a private model over 100 nodes and write a report
 	$(BIN)/tacenda demo
 
 test: $(VENV)/.with-dev  ## set up, then lint, types, import order and the tests (ten minutes in a fresh clone on two cores)
@@ -63,9 +63,9 @@ docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html
 release-check: $(VENV)/.with-release  ## build wheel and source archive, and try the wheel on every Python from 3.11 to 3.14 found here
 	$(BIN)/python tests/release/try_wheel.py --types
 
-sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, as CycloneDX in dist/tacenda.cdx.json
+sbom: $(VENV)/.with-release  ## what an installed tacenda consists of, as CycloneDX in dist/tacenda.cdx.json
 	rm -rf dist/.sbom && $(BIN)/python -m venv dist/.sbom
-	$(BIN)/uv pip install --quiet --python dist/.sbom/bin/python '.[report]' || dist/.sbom/bin/python -m pip install --quiet '.[report]'
+	$(BIN)/uv pip install --quiet --python dist/.sbom/bin/python . || dist/.sbom/bin/python -m pip install --quiet .
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
@@ -73,9 +73,12 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda[report] consists of, a
 deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, both images built and used (root; says what it could not run)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
 
-lock: $(VENV)/bin/uv  ## the image's packages with their hashes, deploy/requirements.txt
+lock: $(VENV)/bin/uv  ## the image's packages with hashes; developers' versions; uv.lock and pylock.toml, which git ignores (docs/releasing.md)
 	echo 'hatchling>=1.28' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --extra node --extra data pyproject.toml - --output-file deploy/requirements.txt
+	$(BIN)/uv lock --quiet --upgrade
+	$(BIN)/uv export --quiet --locked --extra dev --no-emit-project --format pylock.toml --output-file pylock.toml > /dev/null
+	$(BIN)/uv export --quiet --locked --extra dev --no-emit-project --no-hashes --no-header --no-annotate --output-file deploy/developers.txt > /dev/null
 
 SECONDS_TO_FUZZ ?= 120
 fuzz: $(VENV)/.with-dev $(VENV)/.with-fuzz  ## hostile floats against every declared sensitivity, then hostile frames against a node (SECONDS_TO_FUZZ=120 each)
@@ -88,12 +91,12 @@ $(VENV)/bin/uv:
 
 # uv installs in seconds what takes pip minutes; where it cannot be used, pip does the same.
 define install
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[$(1)]' || $(BIN)/python -m pip install --quiet -e '.[$(1)]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.$(if $(1),[$(1)])' || $(BIN)/python -m pip install --quiet -e '.$(if $(1),[$(1)])'
 	touch $@
 endef
 
-$(VENV)/.with-report: $(VENV)/bin/uv pyproject.toml
-	$(call install,report)
+$(VENV)/.with-core: $(VENV)/bin/uv pyproject.toml
+	$(call install,)
 
 $(VENV)/.with-dev: $(VENV)/bin/uv pyproject.toml
 	$(call install,dev)

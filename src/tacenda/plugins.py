@@ -54,8 +54,7 @@ def source_hash(modules: Iterable[str], who: str) -> str | None:
         found = sources.source_files(top)
         if not found:
             raise InputError(
-                f"{who} has no source file, "
-                "so nobody can tell whether others run the same code; "
+                f"{who} has no source file, so nothing shows whether others run the same code; "
                 "put it into a module of its own."
             )
         files |= found

@@ -17,7 +17,7 @@ COMMANDS = (
     Command(
         170,
         "evidence",
-        "What an officer signs and anybody checks.",
+        "Evidence that an officer signs and anybody can check.",
         "tacenda_node.commands.evidence:app",
     ),
     Command(

@@ -117,7 +117,7 @@ def test_codes_of_all_kinds_of_errors() -> None:
         errors.NetworkError("x"): 5,
         KeyboardInterrupt(): 130,
         ZeroDivisionError("x"): 1,
-        ImportError("pip install 'tacenda[report]'"): 2,
+        ImportError("pip install 'tacenda[plots]'"): 2,
         FileNotFoundError(2, "No such file", "f"): 2,
     }
     assert [code_of(error) for error in expected] == list(expected.values())

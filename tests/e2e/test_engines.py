@@ -206,7 +206,7 @@ def test_an_engine_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     given = ["--folder", tmp_path / "run", "--engine", where]
     result = tacenda("compare", _config(tmp_path, 10), *given)
     assert result.exit_code == 5
-    assert "nobody answers there" in result.stderr
+    assert "no answer from there" in result.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -13,7 +13,7 @@ from cli_tools import people, tacenda, write_people
 from node_stage import small_schema
 
 SIZES = {"north": 900, "east": 900, "south": 900, "tiny": 1}
-SAID = "Small members make the noise of all"
+SAID = "Small members raise the noise of all"
 HELPS = ("What helps: leave it out, for", "weight members by size")
 
 

@@ -32,3 +32,20 @@ def test_workflows_try_every_python_that_is_promised() -> None:
     for name in ("tests", "release"):
         text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8")
         assert re.findall(r'"(3\.\d+)"', text.split("python: [")[1].split("]")[0]) == promised
+
+
+def test_what_developers_install_is_pinned_without_naming_an_index() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras, wanted, asked = project["optional-dependencies"], set(), {"dev"}
+    lines = list(project["dependencies"])
+    while asked:
+        for line in extras[asked.pop()]:
+            own = re.match(r"tacenda\[(.+)\]", line)
+            asked |= set(own[1].split(",")) if own else set()
+            lines += [] if own else [line]
+    wanted = {re.split(r"[\[<>=;, ]", line, maxsplit=1)[0].lower() for line in lines}
+    text = (ROOT / "deploy" / "developers.txt").read_text("utf-8")
+    pinned = set(re.findall(r"^([A-Za-z0-9._-]+)==", text, re.M))
+    assert wanted <= pinned, f"`make lock` writes them: {sorted(wanted - pinned)}"
+    for name in ("developers.txt", "requirements.txt"):
+        assert "://" not in (ROOT / "deploy" / name).read_text("utf-8")

@@ -152,7 +152,7 @@ def tried(wheel: Path, python: Path, folder: Path, types: bool) -> str:
     run(python, "-m", "venv", folder)
     binary = folder / ("Scripts" if os.name == "nt" else "bin")
     fresh, tacenda = binary / "python", binary / "tacenda"
-    wanted = f"tacenda[report] @ {wheel.as_uri()}"
+    wanted = f"tacenda @ {wheel.as_uri()}"
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is not None:
         run(uv, "pip", "install", "--quiet", "--python", fresh, wanted)

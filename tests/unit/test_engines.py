@@ -179,7 +179,7 @@ def test_workers_that_are_always_lost_end_the_rest(tmp_path: Path) -> None:
 
 def test_a_cluster_where_nobody_listens() -> None:
     port = engine_stage.free_port()
-    with pytest.raises(EngineError, match="nobody answers there .*start one with `dask scheduler`"):
+    with pytest.raises(EngineError, match="no answer from there .*start one with `dask scheduler`"):
         _all(Engine("dask", f"127.0.0.1:{port}"), _numbered(1))
 
 
@@ -263,7 +263,7 @@ def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
-        with pytest.raises(EngineError, match=r"nobody answers there \(timed out\)"):
+        with pytest.raises(EngineError, match=r"no answer from there \(timed out\)"):
             _all(Engine("dask", f"127.0.0.1:{mute.getsockname()[1]}"), _numbered(1))
 
 

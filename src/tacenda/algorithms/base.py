@@ -168,7 +168,7 @@ class Algorithm(ABC):
         return None
 
     def descent(self, facts: Facts, rounds: int, output: str) -> Descent | None:
-        """Steps of a descent, each of which is known to bring two models no further apart.
+        """Steps of a descent that are known to bring two models no further apart.
 
         None where that is not known.
         """

@@ -81,7 +81,7 @@ class MomentRegression(Algorithm):
     Gradients are asked of whitened rows P'x, whose expected norm is 0.5, and clipped at 0.5 *
     clip_norm / data_norm, so that a residual of clip_norm / data_norm pulls no harder. Where the
     released moment tells that noise is low, the clip is up to eleven times as large (`LOOSER`). The
-    rows are dense; where a node's would not fit, the run is refused beforehand.
+    rows are dense; where a node's would not fit, the run is refused in advance.
     The regulariser enters at the end only, so that the path of all strengths is post-processing.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
@@ -302,7 +302,7 @@ class MomentRegression(Algorithm):
 
         one round     dw = B (db - dQ w), db of variance std^2/(2 label_scale^2)
         more rounds   dw = B Q dcentre + B dQ (centre - w); each step adds Q^-1 times the noise of
-                      its gradient to the error, of which 1 - h/q is kept along an eigenvector of
+                      its gradient to the error; 1 - h/q of it is kept along an eigenvector of
                       curvature h, and the tail is averaged
 
         Where records' gradients are clipped they bend less, which is not counted.

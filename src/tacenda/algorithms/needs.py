@@ -115,8 +115,8 @@ REQUIREMENTS = (
     Requirement(
         ("bounded_curvature",),
         lambda case: case.loss.smooth,
-        "{title} takes its step from the curvature of the loss, and {loss!r} "
-        "has no bounded one. Use 'smoothed-hinge' or 'huber', or an algorithm with a step "
+        "{title} takes its step from the curvature of the loss, and {loss!r} has no bound on it. "
+        "Use 'smoothed-hinge' or 'huber', or an algorithm with a step "
         "of its own (GossipGD, DPDDA).",
     ),
     Requirement(
@@ -144,7 +144,7 @@ REQUIREMENTS = (
         ("squared_loss",),
         lambda case: case.loss.quadratic,
         "{title} needs the loss 'squared', whose curvature does not change with the model; "
-        "{loss!r} is another. Use GossipGD, DPDDA or CDPADMM, or loss='squared'.",
+        "{loss!r} is another loss. Use GossipGD, DPDDA or CDPADMM, or loss='squared'.",
     ),
     Requirement(
         ("hub",),

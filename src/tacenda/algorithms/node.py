@@ -57,7 +57,7 @@ class Node(Protocol):
         ...
 
     def skip(self, places: int) -> None:
-        """Leave out so many places of the round's calls: those of a release that is not made."""
+        """Leave out this many places of the round's calls: those of a release that is not made."""
         ...
 
     def gradient(

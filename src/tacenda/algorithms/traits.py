@@ -32,7 +32,7 @@ class Traits:
         may differ in `relative_std` alone. Their noise is then worked out from two rounds instead
         of all. A claim that is not true ends the run before the first release that differs. It
         counts only for the class that also has the `step`: a class with its own step says its
-        traits anew.
+        traits again.
     keeps_secret : bool, default=False
         True if the state holds an unreleased value, as in one paper; it is never saved.
     uses_start : bool, default=True

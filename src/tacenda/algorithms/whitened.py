@@ -94,8 +94,8 @@ class Whitened(Around):
         """The public map, from the moment, which is released once."""
         if s.matrix is None and node.turn > 1:
             raise StateError(
-                "The public map is made in round 1, and this member has none: it missed that "
-                "round, and nobody has handed it the map."
+                "This member missed round 1, in which the public map is made, and no other member "
+                "has sent it the map."
             )
         if s.matrix is None:
             return self._with_map(s, node)
@@ -243,8 +243,8 @@ class Whitened(Around):
         width = facts.n_features
         if k.regulariser.l1 > 0 and k.strength > 0:
             raise UnsupportedError(
-                f"Whitening maps the model, and the regulariser {k.regulariser.name!r} is about "
-                "its own coordinates; use 'l2' or 'none', or leave prepare out."
+                f"Whitening maps the model, and the regulariser {k.regulariser.name!r} depends on "
+                f"its coordinates; use 'l2' or 'none', or leave prepare out."
             )
         rank, diagonal = self.whitening.rank, self._diagonal(facts)
         if width > MOST_FEATURES and not diagonal:

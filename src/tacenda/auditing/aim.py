@@ -175,7 +175,7 @@ def _given(pair: Any, scene: Scene) -> Canary:
     if scene.privacy.adjacency == "add-remove" and np.any(first):
         raise InputError(
             "canary's first record must be all zeros under add-remove, "
-            "where it represents a record that is not there."
+            "where it stands for a missing record."
         )
     return Canary(first, _encoded(scene.problem, y0), second, _encoded(scene.problem, y1))
 

@@ -91,7 +91,7 @@ def audit_one_run(
     Parameters
     ----------
     problem : Problem
-        The records, of which some are replaced by canaries.
+        The records; some are replaced by canaries.
     graph : networkx.Graph or Topology
         The network.
     algorithm : Algorithm or str

@@ -38,13 +38,13 @@ class OneRunResult:
     delta : float
         The delta at which they hold.
     claimed : (float, float)
-        What the noise is said to give, (epsilon, delta).
+        What the noise is claimed to give, (epsilon, delta).
     true_epsilon : float
         The accountant's own epsilon at `delta`.
     lower_bound : float
         Epsilon is at least this, whatever the run is like.
     curve_bound : float
-        The same for noise of the declared kind, of which only the amount may be wrong: then
+        The same for noise of the declared kind, if only its amount may be wrong: then
         more is known of the guesses than epsilon and delta tell. Where the canaries are seen
         through independent noise (`independent`), guesses of all coins count as well, and
         independence is assumed too.

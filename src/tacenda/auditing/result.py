@@ -38,10 +38,10 @@ class AuditResult:
     delta : float
         The delta at which they hold.
     claimed : (float, float)
-        What the run's noise is said to give, (epsilon, delta): the accountant's figure, or the
+        What the run's noise is claimed to give, (epsilon, delta): the accountant's figure, or the
         paper's claim.
     true_epsilon : float
-        The accountant's own epsilon at `delta`, whoever made the claim.
+        The accountant's own epsilon at `delta`, for any claim.
     epsilon : Bound
         Lower bound on epsilon, with its threshold.
     mu : Bound or None

@@ -52,7 +52,7 @@ ASSUMED = {"nodes": 10, "records": 452, "features": 104}
     {**METHOD, **{name: flags.PRIVACY[name] for name in NOISE}, **RELATION, **SHAPE, **SHOWN}
 )
 def account(given: flags.Given) -> None:
-    """From the noise of a run to what it guarantees. No data is read.
+    """Compute what a run guarantees from its noise. No data is read.
 
     Example: tacenda account --algorithm ipadmm --rounds 100 --inner 10 --noise-multiplier 118
     --delta 1e-5
@@ -77,7 +77,7 @@ def account(given: flags.Given) -> None:
     {**METHOD, **{name: flags.PRIVACY[name] for name in BUDGET}, **RELATION, **SHAPE, **SHOWN}
 )
 def calibrate(given: flags.Given) -> None:
-    """From (epsilon, delta) for the whole run to the noise of every release. No data is read.
+    """Compute the noise of every release from (epsilon, delta) of the whole run. No data is read.
 
     Example: tacenda calibrate --algorithm cdpadmm --epsilon 1 --delta 1e-5 --rounds 200
     """
@@ -102,8 +102,8 @@ def config_of(given: flags.Given) -> RunConfig:
         from tacenda.errors import InputError
 
         raise InputError(
-            "--records belongs to an account without a file; "
-            "the file's own data says how many there are."
+            "--records is for an account without a file, whose data says how many there are; "
+            "leave it out."
         )
     hyper = [*(given["hyper"] or []), *([] if inner is None else [f"inner_steps={inner}"])]
     settings = given["settings"]

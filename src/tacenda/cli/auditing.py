@@ -25,7 +25,9 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
 
 @flags.takes(
     {
-        "algorithm": Annotated[str, typer.Argument(help="Its name (`tacenda algorithms`).")],
+        "algorithm": Annotated[
+            str, typer.Argument(help="The algorithm's name (`tacenda algorithms` lists them).")
+        ],
         "hyper": flags.Hyper,
         "rounds": Annotated[int, typer.Option("--rounds", "-T", help="Rounds of each run.")],
         **PRIVACY,
@@ -84,11 +86,12 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
         "records_per_person": Annotated[
             int | None,
             typer.Option(
-                help="Of each person of the test problem, who then is what the worlds differ by."
+                help="Records of each person in the test problem; the worlds then differ in one "
+                "person."
             ),
         ],
         "settings": flags.Settings,
-        "confidence": Annotated[float, typer.Option(help="Of the lower bound.")],
+        "confidence": Annotated[float, typer.Option(help="Confidence of the lower bound.")],
         "seed": Annotated[int, typer.Option(help="Seed of data, noise and trials.")],
         "jobs": Annotated[
             int, typer.Option("--jobs", "-j", help="Processes; the result does not depend on it.")
@@ -220,7 +223,7 @@ def _scene(method: Any, adjacency: str, given: flags.Given) -> tuple[Any, Any]:
 
         if records is not None or dim is not None:
             raise InputError(
-                "--records and --dim describe the stage; leave them out with --data, "
+                "--records and --dim describe the test problem; leave them out with --data, "
                 "which brings its own records."
             )
         own = {"nodes": nodes, "graph": graph, "schema": schema}

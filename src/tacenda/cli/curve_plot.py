@@ -69,13 +69,9 @@ def _picture(curves: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def _page(curves: dict[str, dict[str, Any]], path: Path) -> None:
-    try:
-        from plotly.graph_objects import Figure, Scatter
-        from plotly.subplots import make_subplots
-    except ImportError:
-        raise ImportError(
-            "--plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png."
-        ) from None
+    from plotly.graph_objects import Figure, Scatter
+    from plotly.subplots import make_subplots
+
     figure: Figure = make_subplots(
         rows=1, cols=2, subplot_titles=("Privacy curve", "Trade-off of any attack")
     )

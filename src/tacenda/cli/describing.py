@@ -17,9 +17,9 @@ DataOrPlan = Annotated[
     str | None, typer.Argument(help="A CSV or Parquet file. With --plan it may be left out.")
 ]
 Schema = Annotated[Path, typer.Option(help="Public description of the columns.")]
-By = Annotated[str | None, typer.Option(help="A column with levels that makes groups.")]
+By = Annotated[str | None, typer.Option(help="The categorical column that defines the groups.")]
 Columns = Annotated[
-    list[str] | None, typer.Option("--column", "-c", help="Only these; may be repeated.")
+    list[str] | None, typer.Option("--column", "-c", help="Only these columns; may be repeated.")
 ]
 # Of one release: its budget, where it is charged, and where the result goes
 RELEASE: flags.Options = {
@@ -31,7 +31,7 @@ RELEASE: flags.Options = {
         bool, typer.Option("--public", help="These records are public: no noise, no budget.")
     ],
     "nodes": Annotated[
-        int, typer.Option(min=1, help="Over how many members the records are spread; simulated.")
+        int, typer.Option(min=1, help="Number of simulated members that share the records.")
     ],
     "public_size": Annotated[
         int | None,
@@ -41,9 +41,9 @@ RELEASE: flags.Options = {
             help="The number of records is private (add-remove); this public number stands for it.",
         ),
     ],
-    "level": Annotated[float, typer.Option(help="Of the intervals.")],
+    "level": Annotated[float, typer.Option(help="Confidence level of the intervals.")],
     "seed": Annotated[
-        int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")
+        int | None, typer.Option(help="Seed of the simulated noise; random by default.")
     ],
     "ledger": Annotated[Path | None, typer.Option(help="Lasting ledger to charge first.")],
     "dataset": Annotated[str | None, typer.Option(help="Data set in the ledger.")],
@@ -72,13 +72,17 @@ DEFAULTS: dict[str, Any] = {
         "schema": Schema,
         "by": By,
         "columns": Columns,
-        "quantiles": Annotated[str, typer.Option(help="Of numbers; empty for none.")],
-        "bins": Annotated[int, typer.Option(min=2, help="Of a number, for its quantiles.")],
+        "quantiles": Annotated[
+            str, typer.Option(help="Quantiles of numeric columns; empty for none.")
+        ],
+        "bins": Annotated[
+            int, typer.Option(min=2, help="Bins of a numeric column, for its quantiles.")
+        ],
         "plan": Annotated[
             bool, typer.Option("--plan", help="Only say how readable each column will be.")
         ],
         "records": Annotated[
-            int | None, typer.Option(min=1, help="About how many records there are; --plan.")
+            int | None, typer.Option(min=1, help="With --plan: about how many records there are.")
         ],
         "noisy": Annotated[
             str, typer.Option(help="Unreadable columns: 'refuse', 'leave out' or 'keep'.")
@@ -130,11 +134,11 @@ def describe(given: flags.Given) -> None:
         "schema": Schema,
         "by": By,
         "points": Annotated[
-            str, typer.Option(help="Other time points than the schema's, between commas.")
+            str, typer.Option(help="Other time points than the schema's, separated by commas.")
         ],
         "on_points": Annotated[
             bool,
-            typer.Option("--on-points", help="All times lie on the points, as whole weeks do."),
+            typer.Option("--on-points", help="All times are on the points, such as whole weeks."),
         ],
         "noisy": Annotated[str, typer.Option(help="Unreadable curves: 'refuse' or 'keep'.")],
         **RELEASE,
@@ -172,7 +176,8 @@ def survival(given: flags.Given) -> None:
         "schema": Schema,
         "columns": Columns,
         "points": Annotated[
-            str, typer.Option(help="Other ends of the periods than the schema's, between commas.")
+            str,
+            typer.Option(help="Other ends of the periods than the schema's, separated by commas."),
         ],
         "rounds": Annotated[int, typer.Option(min=4, help="Releases under the budget.")],
         "noisy": Annotated[str, typer.Option(help="Hidden effects: 'refuse' or 'keep'.")],
@@ -293,7 +298,7 @@ def budget(epsilon: float | None, delta: float, public: bool, public_size: int |
 
 
 def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Numbers between commas."""
+    """Numbers separated by commas."""
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:

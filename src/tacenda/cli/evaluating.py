@@ -40,46 +40,49 @@ def evaluate(
         ),
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Budget of these records; --private.")
+        float | None,
+        typer.Option("--epsilon", "-e", help="With --private: budget of these records."),
     ] = None,
     delta: Annotated[float, typer.Option(help="Delta of that budget.")] = 1e-5,
     nodes: Annotated[
         int,
         typer.Option(
-            min=1, help="Over how many members the records are spread; --private, simulated."
+            min=1, help="With --private: number of simulated members that share the records."
         ),
     ] = 1,
     public_size: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Public number that stands for how many records there are, where the run is "
-            "under add-remove; --private.",
+            help="With --private, under add-remove: a public number in place of the number of "
+            "records.",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals; --private.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="With --private: confidence level of the intervals.")
+    ] = 0.95,
     ledger: Annotated[
-        Path | None, typer.Option(help="Lasting ledger to charge first; --private.")
+        Path | None, typer.Option(help="With --private: lasting ledger to charge first.")
     ] = None,
     dataset: Annotated[
         str | None,
         typer.Option(help="Data set in the ledger: its account NAME/held-out is charged."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of the simulated noise; left out, it is drawn.")
+        int | None, typer.Option(help="Seed of the simulated noise; random by default.")
     ] = None,
     missed_cost: Annotated[
         float | None,
         typer.Option(
-            help="How much worse a missed positive is than a false alarm: choose the threshold "
-            "with the least cost; --private."
+            help="With --private: how much worse a missed positive is than a false alarm; chooses "
+            "the threshold with the least cost."
         ),
     ] = None,
     flagged: Annotated[
         float | None,
         typer.Option(
-            help="Choose the lowest threshold that flags at most this share of the records; "
-            "--private."
+            help="With --private: choose the lowest threshold that flags at most this share of "
+            "the records."
         ),
     ] = None,
     report: Annotated[
@@ -87,14 +90,14 @@ def evaluate(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Measures of a model on labelled records: accuracy, ROC AUC and others, confusion matrix,
+    """Measure a model on labelled records: accuracy, ROC AUC and others, confusion matrix,
     calibration; R2, RMSE, MAE and residuals for a regression.
 
     Without --private it reads the records without noise: what it prints is not private unless they
     are public. With --private it releases one vector of noisy counts, charged before it is drawn;
-    each measure then has an interval for the noise and for which records were held out. Records
-    that were trained on are refused. It is a simulation on this machine: its noise is
-    floating-point and seeded; among real members [evaluation] in the contract is the way.
+    each measure then has an interval that covers the noise and the choice of held-out records.
+    Records that were trained on are refused. It is a simulation on this machine: its noise is
+    floating-point and seeded. Real members use [evaluation] in their contract.
 
     Example: tacenda evaluate runs/fit-dpdda-20300101-120000 test.csv --private --epsilon 1
     """
@@ -202,8 +205,8 @@ def _private(
     print(found.text)
     if ledger is None:
         print(
-            "Note: no ledger was given, so nothing remembers this cost, and records that were "
-            "trained on are known by their file only."
+            "Note: without a ledger this cost is not remembered, and training records are "
+            "recognised by their file only."
         )
     _print_private(found)
     if choosing:
@@ -255,7 +258,7 @@ def _print_private(found: Any) -> None:
     if found.residuals:
         print()
         show.table(
-            ["size of label - prediction", "share of records with no more"],
+            ["size of label - prediction", "share of records with at most this"],
             [[f"{row['size']:.4g}", _ends(row["share"])] for row in found.residuals],
             title="Residuals",
             right=(0, 1),

@@ -21,7 +21,7 @@ Algorithms = Annotated[
         "-a",
         "--algorithms",
         "-A",
-        help="Names with commas between; by default the file's [[compare]].",
+        help="Names, separated by commas; by default the file's [[compare]].",
     ),
 ]
 SETTING = {**flags.NETWORK, **flags.PROBLEM, **flags.PRIVACY, **flags.RUN}
@@ -44,8 +44,8 @@ def fit(given: flags.Given) -> None:
     {"config": flags.Config, "algorithms": Algorithms, **flags.DATA, **SETTING}, report=True
 )
 def compare(given: flags.Given) -> None:
-    """Several algorithms at the same (epsilon, delta), over several seeds: mean and range of
-    each.
+    """Compare several algorithms at the same (epsilon, delta), over several seeds, by mean and
+    range.
 
     Example: tacenda compare --data breast_cancer -A ipadmm,cdpadmm,dpdda --seed 0 --seed 1 --seed 2
     --epsilon 2

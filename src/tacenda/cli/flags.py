@@ -36,7 +36,9 @@ Data = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--algorithm", "-a", "-A", help="Its name (`tacenda algorithms`), or 'auto'."),
+    typer.Option(
+        "--algorithm", "-a", "-A", help="Algorithm (`tacenda algorithms` lists them), or 'auto'."
+    ),
 ]
 Prepare = Annotated[
     str | None, typer.Option(help="What happens to the records first: 'none' or 'whitening'.")

@@ -21,7 +21,7 @@ app = typer.Typer(
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger's SQLite file.")]
 DataName = Annotated[
     str | None,
-    typer.Option("--dataset", help="Its name in the ledger; by default all, or the only one."),
+    typer.Option("--dataset", help="Name of the data set; by default all, or the only one."),
 ]
 
 
@@ -49,7 +49,7 @@ def show_ledger(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """What each data set has spent and reserved, against whom that holds, and its budget.
+    """Show what each data set has spent and reserved, against whom that holds, and its budget.
 
     Example: tacenda ledger show hospital.ledger
     """
@@ -158,7 +158,7 @@ def verify(
         found, head = store.verify(noted), store.head()
     if not found.ok:
         raise StateError(
-            f"the ledger {ledger} is not as it was written: row {found.broken} is broken: "
+            f"the ledger {ledger} was changed after it was written: row {found.broken} is broken: "
             f"{found.reason}."
         )
     if as_json:
@@ -190,7 +190,7 @@ def budget(
         typer.Option(help="The budget is for a person with at most this many records at a node."),
     ] = None,
     members_per_person: Annotated[
-        int, typer.Option(help="At how many nodes the same person may be.")
+        int, typer.Option(help="Number of nodes at which the same person may be.")
     ] = 1,
     as_json: flags.Json = False,
 ) -> None:
@@ -229,7 +229,7 @@ def join(
     one: Annotated[str, typer.Argument(help="A data set's name in the ledger.")],
     other: Annotated[str, typer.Argument(help="Another one, with records of the same people.")],
 ) -> None:
-    """From now on what either data set spends counts against the budgets of both; there is no way
+    """Count what either data set spends against the budgets of both, from now on; there is no way
     back.
 
     Example: tacenda ledger join hospital.ledger patients-2024 patients-2025
@@ -246,7 +246,7 @@ def export(
         Path | None, typer.Option("--out", "-o", help="A file; by default the screen.")
     ] = None,
 ) -> None:
-    """All rows as JSON lines, to be kept elsewhere and verified there.
+    """Write all rows as JSON lines, to keep elsewhere and verify there.
 
     Example: tacenda ledger export hospital.ledger --out ledger.jsonl
     """

@@ -16,7 +16,7 @@ def algorithms(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
-    """All algorithms, with what is known about their published noise; or everything about one.
+    """List all algorithms, with what is known about their published noise; or describe one.
 
     Example: tacenda algorithms ipadmm
     """
@@ -83,7 +83,7 @@ def _one(name: str, as_json: bool) -> None:
 
 
 def datasets(as_json: flags.Json = False) -> None:
-    """Named data sets, and how to bring your own.
+    """List named data sets, and say how to bring your own.
 
     Example: tacenda fit --data adult --nodes 100
     """

@@ -86,7 +86,7 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
     trials=3,
 )
 def plan(given: flags.Given) -> None:
-    """What a budget achieves, before any data is read: algorithm, rounds, step and closing
+    """Forecast what a budget achieves, before any data is read: algorithm, rounds, step and closing
     mixings, with the reasons.
 
     Example: tacenda plan --nodes 100 --records 452 --features 104 --epsilon 1

@@ -89,7 +89,7 @@ Epsilon = Annotated[
     typer.Option(
         "--epsilon",
         "-e",
-        help="Ask the run's records once more, for intervals, at this price besides the run's own.",
+        help="Ask the run's records once more, for intervals, at this epsilon on top of the run's.",
     ),
 ]
 Delta = Annotated[
@@ -101,16 +101,19 @@ def coefficients(
     folder: Folder,
     run: Run = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help="How many of the largest effects; by default all.")
+        int | None,
+        typer.Option(min=1, help="Number of effects to show, the largest first; by default all."),
     ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
-    level: Annotated[float, typer.Option(help="Of the intervals; with --epsilon.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="With --epsilon: confidence level of the intervals.")
+    ] = 0.95,
     covariance: Annotated[
         str,
         typer.Option(
-            help="'robust' needs no model to be right, 'model' takes the loss for the truth; with "
-            "--epsilon."
+            help="With --epsilon: 'robust' holds even if the model is wrong, 'model' assumes that "
+            "it is right."
         ),
     ] = "robust",
     again: Annotated[
@@ -118,21 +121,22 @@ def coefficients(
     ] = False,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Ask although the forecast says that nothing will show."),
+        typer.Option(
+            "--anyway", help="Ask even if the forecast says that noise will hide everything."
+        ),
     ] = False,
     as_json: flags.Json = False,
 ) -> None:
-    """A model's coefficients by feature name, in the original units, the largest effects first.
+    """Show a model's coefficients by feature name, in original units, the largest effects first.
 
-    The standard error is the one that the privacy noise adds. Costs no privacy: the model was
-    released already. Where the run tells intervals (least squares in one round), or the folder
-    keeps some, the population's coefficients are estimated beside it, with intervals for the
-    choice of records and the privacy noise together.
+    The standard error is that of the privacy noise. Costs no privacy: the model was released
+    already. If the run gives intervals (least squares in one round), or the folder keeps some, the
+    population's coefficients are shown too, with intervals that cover sampling and privacy noise.
 
-    With --epsilon the records of the run's configuration are asked once for such intervals: that is
-    charged, in the run's ledger too if it has one, and kept in the folder. A forecast from public
-    numbers says beforehand which rows will show and what epsilon the others need; where none will,
-    nothing is asked or charged, unless --anyway.
+    With --epsilon the records of the run's configuration are asked once for such intervals. That is
+    charged, also in the run's ledger if it has one, and kept in the folder. A forecast from public
+    numbers says first which rows will show, and what epsilon the others need. If none will show,
+    nothing is asked or charged, unless you add --anyway.
 
     Levels of a category are compared with its reference level (`reference` in the schema, else the
     first).
@@ -186,10 +190,10 @@ def heterogeneity(
     delta: Delta = None,
     as_json: flags.Json = False,
 ) -> None:
-    """Are the nodes' populations alike? A private test, charged.
+    """Test privately whether the nodes' populations are alike. The test is charged.
 
-    Each node releases the mean gradient of its own records at the run's model, with noise of its
-    own, so that others learn more about a node than a masked sum tells: ask for it on purpose. If
+    Each node releases the mean gradient of its own records at the run's model, with its own noise.
+    Others then learn more about a node than from a masked sum, so it never happens by itself. If
     all nodes are alike, the statistic has a chi-square distribution.
 
     Example: tacenda heterogeneity runs/fit-treegd-20300101-120000 --epsilon 1
@@ -231,12 +235,12 @@ def _csv(columns: dict[str, list[Any]]) -> str:
 
 
 def shapes(folder: Folder, run: Run = None, as_json: flags.Json = False) -> None:
-    """What each column adds to the score of an additive model, those that matter most first.
+    """Show what each column adds to the score of an additive model, the most important first.
 
-    Curves are told at nine points of the declared range, levels one by one, each with the standard
-    deviation that the privacy noise gives it; values are centred, on the scale of the score:
-    log-odds, the logarithm of a rate, or the target's own unit. --json has all points, and the maps
-    of pairs. Costs no privacy: the model was released already.
+    Curves are shown at nine points of the declared range, levels one by one, each with the standard
+    deviation of the privacy noise. Values are centred, on the scale of the score: log-odds, the
+    logarithm of a rate, or the target's own unit. --json has all points, and the maps of pairs.
+    Costs no privacy: the model was released already.
 
     Example: tacenda shapes runs/fit-treegd-20300101-120000 --json
     """

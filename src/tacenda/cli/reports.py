@@ -40,10 +40,9 @@ def report(
         second = _evaluation(folder, page)
         drawn = [] if figures is None else [Path(p) for p in pages.figures(folder, figures)]
     except ModuleNotFoundError as missing:
-        extra = "plots" if missing.name == "matplotlib" else "report"
-        raise ImportError(
-            f"the report needs {missing.name}: pip install 'tacenda[{extra}]'."
-        ) from None
+        if missing.name != "matplotlib":
+            raise
+        raise ImportError("--figures needs matplotlib: pip install 'tacenda[plots]'.") from None
     if as_json:
         more = {} if second is None else {"evaluation": str(second)}
         show.as_json({"report": str(page), "figures": [str(p) for p in drawn], **more})

@@ -36,7 +36,7 @@ def run(
     if fitted is None:
         return
     begin = time.perf_counter()
-    written = _report(fitted) if report else None
+    written = fitted.report() if report else None
     timing = _with_report(fitted.timing, time.perf_counter() - begin)
     if as_json:
         show.as_json(_plain(fitted, written, timing))
@@ -57,18 +57,6 @@ def time_words(timing: dict[str, float]) -> str:
     shown = [name for name, spent in parts.items() if spent >= 0.01 * timing["total"]]
     longest = sorted(shown, key=lambda name: -parts[name])
     return f"{timing['total']:.1f} s: " + ", ".join(f"{n} {parts[n]:.1f}" for n in longest)
-
-
-def _report(fitted: Fitted) -> Path | None:
-    """The HTML report, or a note that says what is missing."""
-    try:
-        return fitted.report()
-    except ImportError as missing:
-        show.note(
-            f"note: no report was written, because a package is missing ({missing}): "
-            "pip install 'tacenda[report]'."
-        )
-        return None
 
 
 def _plain(fitted: Fitted, written: Path | None, timing: dict[str, float]) -> dict[str, Any]:
@@ -209,7 +197,7 @@ def _print_costs(public: Any, costs: list[Any]) -> None:
             print(f"{c.choice.label}: {reason}")
     for text in public.shape.notes:
         print(f"Note: {text}.")
-    print("\nNothing was run, and no record was looked at beyond counting.")
+    print("\nNothing was run. Records were counted and not read.")
 
 
 def _promise(statement: Any) -> str:

@@ -24,7 +24,9 @@ def bounds(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", "-e", help="Budget of all on these records, the fit included."),
+        typer.Option(
+            "--epsilon", "-e", help="Budget for everything on these records, including the fit."
+        ),
     ] = None,
     delta: Annotated[
         float | None, typer.Option("--delta", "-d", help="Probability that the bound fails.")
@@ -35,7 +37,7 @@ def bounds(
     dataset: Annotated[
         str | None, typer.Option(help="The records' name in the ledger; the fit names it too.")
     ] = None,
-    share: Annotated[float, typer.Option(help="Part of the budget that the bounds take.")] = 0.02,
+    share: Annotated[float, typer.Option(help="Share of the budget for the bounds.")] = 0.02,
     columns: Annotated[
         Names, typer.Option("--columns", help="Only these, as A,B; by default all unconfirmed.")
     ] = None,
@@ -53,7 +55,8 @@ def bounds(
     confirmed bounds: at most 2 % of the budget by default, booked in the ledger before anything is
     drawn, and judged together with the later fit. Categories and numbers that the schema calls
     two_valued are not asked. It is the query of one holder on one file.
-    Without --private it is shown where 99 % of the values are: read from the data, for you alone.
+    Without --private the command shows where 99 % of the values are: read from the data, for you
+    alone.
 
     Example: tacenda schema bounds clinic.toml --data clinic.csv --private --epsilon 1 --delta 1e-5
     --ledger clinic.ledger --dataset clinic --out bounded.toml
@@ -99,7 +102,8 @@ def bounds(
     show.table(["column", "low", "high"], rows, title=f"{out}: private bounds", right=(1, 2))
     print(
         f"\nThey are near the {100 * got.tail:.3g} % and {100 * (1 - got.tail):.3g} % quantiles; "
-        f"with a chance of 95 % no rank is off by more than {counted(got.rank_error, 'record')}."
+        f"with a probability of 95 % no rank is off by more than "
+        f"{counted(got.rank_error, 'record')}."
     )
     print(
         f"Spent: {counted(3 * len(rows), 'choice')}, each with an epsilon of at most "

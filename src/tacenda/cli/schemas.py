@@ -177,7 +177,8 @@ def confirm(
     as_json: flags.Json = False,
 ) -> None:
     """Say that bounds, levels or classes are public: known without looking at the records. You
-    answer for that. What was read from the data and is not public stays out of the guarantee.
+    are responsible for that. What was read from the data and is not public is not covered by the
+    guarantee.
 
     Example: tacenda schema confirm patients.toml age ward --source 'census of 2021'
 
@@ -257,7 +258,7 @@ def check(
     ] = False,
     as_json: flags.Json = False,
 ) -> None:
-    """Check a schema, and a file against it. Nothing is printed of any record.
+    """Check a schema, and a file against it. No cell of any record is printed.
 
     Example: tacenda schema check patients.toml --data patients.csv --strict
     """
@@ -279,9 +280,9 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
-app.command(short_help="Where a file's numbers are, or private bounds for them (--private).")(
-    bounds
-)
+app.command(
+    short_help="Show where a file's numbers lie, or find private bounds for them (--private)."
+)(bounds)
 
 
 @app.command("show")

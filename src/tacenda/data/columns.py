@@ -79,7 +79,7 @@ class NumericColumn(Part):
         Public upper bound.
     transform : {"clip", "log1p", "standardise", "cyclic"}, default="clip"
         "clip" keeps the number as it is; "log1p" takes log(1 + x) before scaling, for amounts
-        of which most are small; "standardise" is (x - centre) / scale with both declared;
+        that are mostly small; "standardise" is (x - centre) / scale with both declared;
         "cyclic" gives two features, the sine and cosine of x by the declared period, so that
         hour 23 is near hour 0.
     scale_to : {"unit", "symmetric"}, default="unit"
@@ -104,7 +104,7 @@ class NumericColumn(Part):
         One more feature, 1 where the value is missing; such a record is then never dropped, and
         its number is `impute`, or 0 after encoding where none is declared.
     hats : int or None, default=None
-        So many hat functions (`tacenda.data.basis`) take the number's place, on knots spread evenly
+        Hat functions (`tacenda.data.basis`) that take the number's place, on knots spread evenly
         over the declared range as `transform` shows it: logarithmically with "log1p", around
         the period with "cyclic". None leaves it to the model: none in a linear one; 0 keeps the
         column linear in an additive one, too.

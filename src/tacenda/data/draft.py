@@ -37,7 +37,7 @@ class Draft:
     missing : tuple of str
         Columns of the schema, or the label, in which cells are missing.
     asks_about_missing : bool
-        True if nobody said what to do with them.
+        True if it is not known what to do with them.
 
     Examples
     --------

@@ -294,13 +294,10 @@ def _number(name: str, values: Floats, levels: list[str], told: str | None) -> P
         share = used_share(units)
         if share is not None and share < SKEWED:
             reason = f"90 % of the values are in {100 * share:.2g} % of this range"
-            question = (
-                f"Is {name} an amount of which most are small? For a logarithmic scale: "
-                f"--log {name}."
-            )
+            question = f"Is {name} an amount, mostly small? For a logarithmic scale: --log {name}."
         elif heavy and low >= 0:
             question = (
-                f"Is {name} an amount of which some are huge? The largest is more than "
+                f"Is {name} an amount with some huge values? The largest is more than "
                 f"{HEAVY_TAIL:g} times as large as 99 % of the values; for a logarithmic scale: "
                 f"--log {name}."
             )

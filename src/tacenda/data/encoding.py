@@ -60,8 +60,8 @@ def encode(
     """Encode records by nothing but the schema.
 
     Files are read and encoded a chunk at a time. A schema with unconfirmed values gives one
-    warning. Without `strict`, one more warning names columns of which most values are in a corner
-    of the declared range; it is read from the data, and meant for whoever holds them.
+    warning. Without `strict`, one more warning names columns that have most values in a corner
+    of the declared range; it is read from the data, and meant for their holder alone.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def encode(
     dtype : data-type, default=float64
         Of X.
     records_per_person : int or None, default=None
-        Of each person (the schema's `person`), at each node, so many records are kept at most,
+        Of each person (the schema's `person`), at each node, at most this many records are kept,
         drawn at random from the ids alone, before anything else is read. None keeps all.
     person_key : bytes or None, default=None
         Secret key of that draw; None takes a public one, as a simulation may.

@@ -72,7 +72,7 @@ def held_out_by_coin(names: Iterable[bytes | str], share: float, key: bytes) -> 
     share : float
         Public chance to be held out, above 0 and below 1.
     key : bytes
-        Secret of the node, at least 16 bytes, kept for ever.
+        Secret of the node, at least 16 bytes, kept permanently.
 
     Raises
     ------

@@ -111,7 +111,7 @@ class Survival(Part):
     happened : tuple of str, default=("1",)
         Its values that mean that it was; all others mean that it was not.
     points : tuple of float
-        Public time points, rising and above 0, at which survival is told.
+        Public time points, rising and above 0, at which survival is estimated.
 
     Examples
     --------

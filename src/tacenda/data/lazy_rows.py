@@ -138,7 +138,7 @@ class LazyRows:
     def mapped(self, change: Callable[[Any], Any], features: int) -> LazyRows:
         """Rows that are changed as they are read.
 
-        change: takes some rows and gives as many, each of which depends on its own row alone.
+        change: takes some rows and gives as many; each depends on its own row alone.
         features: how many features the new rows have. Result: the new rows, of the same records.
         """
         return LazyRows(_Mapped(self._source, change, features), self._chosen)

@@ -112,7 +112,7 @@ def load_libsvm_dense(
     n_features : int
         Number of columns.
     rows : int or None, default=None
-        Reads only the first so many; else the lines are counted in a first pass.
+        Reads only this many records; else the lines are counted in a first pass.
     classes : sequence of str or None, default=None
         As in `load_libsvm`.
     norm : float or None, default=None

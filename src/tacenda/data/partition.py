@@ -2,10 +2,10 @@
 
 Every partitioner returns `Shards`, a list of (X_i, y_i) in node order whose X_i are views of one
 array: the given one where the records already lie in node order, else one permuted copy. A CSR
-matrix is cut into CSR views likewise.
+matrix is cut into CSR views.
 
 Which record goes where follows from the number of records, the seed, and what the partitioner says
-that it looks at: labels, ids, a column. So X may be a `LazyRows`, of which nothing is read here,
+that it looks at: labels, ids, a column. So X may be a `LazyRows`: nothing of it is read here,
 and `Shards.of_nodes` then reads the records of some nodes alone.
 """
 
@@ -85,8 +85,9 @@ def broken_promise(kind: str | None, adjacency: str, n: int) -> str | None:
         return None
     if kind == "held-out":
         return (
-            "which positions are held out was drawn from the number of records, so one record more "
-            "would move others from side to side (hold_out(..., adjacency='add-remove') tosses a "
+            "which positions are held out was drawn from the number of records, so one more "
+            "record would move others from side to side (hold_out(..., adjacency='add-remove') "
+            "tosses a "
             "coin for each)"
         )
     if n == 1:

@@ -64,8 +64,8 @@ def persons_of(schema: Schema, table: Table) -> Array:
     bare = is_missing(schema, cells)
     if bare.any():
         raise InputError(
-            f"record {first_of(table, bare)} has no {schema.person!r}, and might be anybody's; "
-            "give it an id of its own if nobody else's record can be of the same person, or "
-            "leave it out of the table."
+            f"record {first_of(table, bare)} has no {schema.person!r}, so it could belong to "
+            f"anybody; give it an id of its own if no other record can be of the same person, or "
+            f"leave it out of the table."
         )
     return person_names(words_of(cells), str(schema.person))

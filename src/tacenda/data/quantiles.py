@@ -249,7 +249,8 @@ def private_bounds(
         if others and dataset not in others and not notes:
             notes = (
                 f"data set {dataset!r} is new to the ledger, which holds "
-                f"{', '.join(map(repr, others))}: what is spent on it is counted apart. If these "
+                f"{', '.join(map(repr, others))}: what is spent on it is counted separately. If "
+                f"these "
                 f"are the same people's records: tacenda ledger join LEDGER {dataset!r} "
                 f"{others[0]!r}",
             )

@@ -67,7 +67,7 @@ class Schema(Part):
     intercept : bool, default=False
         A constant feature of value 1.
     survival : Survival or None, default=None
-        Columns of time and event, and the time points at which survival is told.
+        Columns of time and event, and the time points at which survival is estimated.
     pairs : tuple of (str, str), default=()
         Pairs of columns which an additive model learns together: the products of a few functions of
         each, beside the columns' own.

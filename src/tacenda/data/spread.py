@@ -98,7 +98,7 @@ def warn_squeezed(schema: Schema, table: Table, stacklevel: int) -> None:
     """One warning for all such columns."""
     found = squeezed(schema, table)
     if found:
-        more = f" So it is with {len(found) - NAMED} more columns." if found[NAMED:] else ""
+        more = f" The same holds for {len(found) - NAMED} more columns." if found[NAMED:] else ""
         warnings.warn(
             f"{' '.join(found[:NAMED])}{more} (This was read from the data: it is for you alone; "
             "declare only what is publicly known.)",

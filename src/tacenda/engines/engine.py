@@ -90,11 +90,11 @@ class Workers:
 
     @classmethod
     def of(cls, engine: str, jobs: int) -> Workers:
-        """Read the engine from text, with so many processes."""
+        """Read the engine from text, with this number of processes."""
         return cls(Engine.parse(engine), checks.whole("jobs", jobs, least=1))
 
     def here(self, calls: int) -> bool:
-        """Return whether so many calls are made in this process itself."""
+        """Return whether this number of calls is made in this process itself."""
         return self.engine.is_local and (self.jobs == 1 or calls < 2)
 
 

@@ -290,7 +290,7 @@ def _reach(engine: Engine, starter: str, speaks: bool) -> None:
                 raise ConnectionError("the connection was closed")
     except OSError as failed:
         raise EngineError(
-            f"engine {engine}: nobody answers there ({failed}); start one with {starter}, or "
+            f"engine {engine}: no answer from there ({failed}); start one with {starter}, or "
             "correct the address."
         ) from None
 

@@ -95,7 +95,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             Ids of the persons behind the records. The guarantee is then for a person, all of whose
             records are on one node; without `nodes` they are spread over `n_nodes` by person.
         records_per_person : int, default=1
-            So many records of each person are kept, drawn at random. Above 1 it goes with
+            Number of records kept of each person, drawn at random. Above 1 it goes with
             adjacency="add-remove" and public_sizes.
         """
         self._refuse_own_records(public, X)

@@ -46,7 +46,7 @@ class PrivateCoxRegression(BaseEstimator):  # type: ignore[misc]
     noisy : {"refuse", "keep"}, default="refuse"
         What happens where noise will probably hide all effects.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     random_state : int or None, default=None
         Of the simulated noise.
     ledger : str, Path or None, default=None

@@ -19,7 +19,7 @@ PARAMETERS = {
         `tacenda.Privacy` with all its settings. None fits without privacy: the optimum, and no
         noise.""",
     "delta": """float, default=1e-5
-        The chance with which the bound of epsilon may fail; below one over the number of records.
+        The probability that the bound epsilon fails; keep it below one over the number of records.
         """,
     "l1_ratio": """float, default=0.5
         Share of the l1 part of the penalty: 1 is the lasso, 0 is ridge.""",
@@ -76,7 +76,7 @@ PARAMETERS = {
     "log": """sequence of str or None, default=None
         Columns of amounts, whose knots are spread evenly in log(1 + x).""",
     "cyclic": """dict or None, default=None
-        Columns that begin anew, {column: period}, such as {"hour": 24}: the curve ends where it
+        Columns that start again, {column: period}, such as {"hour": 24}: the curve ends where it
         began.""",
     "pairs": """sequence of (str, str) or None, default=None
         Pairs of columns that are learnt together: a surface beside the two curves.""",
@@ -121,7 +121,7 @@ PARAMETERS = {
     "prepare": """None, "whitening" or Whitening, default=None
         What happens to the records first, under the same budget; "auto" decides it by itself.""",
     "random_state": """int, RandomState or None, default=None
-        None draws fresh noise. An int makes it reproducible: for simulation only, since whoever
+        None draws fresh noise. An int makes it reproducible: for simulation only, since anybody who
         knows it can subtract the noise.""",
     "verbose": """bool, default=False
         Whether to print the plan and show progress.""",

@@ -214,7 +214,7 @@ class PrivateDiscreteHazard(StackedModel):
         return self._shared_scores(X)
 
     def predict_hazard(self, X: Any) -> Floats:
-        """Predict the probability of the event in each period, for who came into it without.
+        """Predict the probability of the event in each period, given no event before it.
 
         X: records, in the units in which they were fitted.
         """

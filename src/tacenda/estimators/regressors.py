@@ -252,7 +252,7 @@ class PrivateQuantileRegressor(LinearRegressor):
     """Quantile regression over a network of private data holders.
 
     Predicts the value below which a share `quantile` of the targets lies: the median, or the ends
-    of a prediction interval from two fits, each of which spends its own epsilon. The loss is the
+    of a prediction interval from two fits, and each spends its own epsilon. The loss is the
     pinball loss with its kink smoothed (`tacenda.losses.SmoothedQuantile`), whose slope is bounded
     by itself: no clipping is needed. The penalty is strength/2 |w|^2, on scaled features and
     targets.

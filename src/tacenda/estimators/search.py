@@ -186,7 +186,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ChosenModel, BaseEstimator):  # type: 
             are all trained on or all held out. It goes with an estimator of
             adjacency="add-remove" and public_sizes.
         records_per_person : int, default=1
-            So many records of each person are kept, drawn at random.
+            Number of records kept of each person, drawn at random.
         """
         candidates = self._candidates()
         # A fixed random_state gives every training and the choice noise of its own: equal noise in

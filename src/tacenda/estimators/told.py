@@ -144,17 +144,17 @@ class ToldCoefficients(CheckedInputs):
         y : array-like of shape (n_samples,)
             Their labels.
         epsilon : float or None
-            What the question costs, besides the fit; None: no noise, and no privacy.
+            What the question costs, on top of the fit; None: no noise, and no privacy.
         delta : float, default=1e-5
             Its delta.
         level : float, default=0.95
-            Of the intervals.
+            Confidence level of the intervals.
         covariance : {"robust", "model"}, default="robust"
             "robust" needs no model to be right; "model" takes the loss for the truth.
         nodes : array-like of shape (n_samples,) or None, default=None
             The node of each record, as in `fit`.
         categories : sequence of sequences of str or int, default=()
-            Groups of columns, by name or position, of which every record has exactly one at 1 and
+            Groups of columns, by name or position; every record has exactly one of them at 1 and
             the others at 0: a category's indicators. The first of each group is the reference; the
             others are estimated as contrasts to it. Declared by you: nothing is read from X.
         anyway : bool, default=False

@@ -319,7 +319,9 @@ def inferred_notes(inference: Inference) -> list[str]:
     """What a reader of intervals and p-values must know, in sentences."""
     cost = inference.privacy
     said = (
-        [] if cost is None else [f"Asking for the intervals cost {cost_of(cost)} besides the run."]
+        []
+        if cost is None
+        else [f"Asking for the intervals cost {cost_of(cost)} on top of the run."]
     )
     if inference.failed:
         said.append(
@@ -329,7 +331,7 @@ def inferred_notes(inference: Inference) -> list[str]:
     held = " ".join(c.text for c in inference.conditions if c.holds)
     assumed = " ".join(c.text for c in inference.conditions if c.holds is None)
     said.append(f"Conditions that hold: {held}" if held else "")
-    said.append(f"Conditions that nothing released can tell: {assumed}" if assumed else "")
+    said.append(f"Conditions that released numbers cannot check: {assumed}" if assumed else "")
     return [text for text in said if text]
 
 
@@ -339,8 +341,7 @@ RATE_RATIO = "a rate ratio"  # what exp(coefficient) is where scores are logarit
 def ratio_note(ratio: str) -> str:
     """How to read a coefficient whose exponential has a name, in one sentence."""
     return (
-        f"exp(coefficient) is {ratio}: what one more unit of the feature multiplies it by, the "
-        "others being equal."
+        f"exp(coefficient) is {ratio}: the factor for one more unit of the feature, all else equal."
     )
 
 
@@ -348,10 +349,10 @@ def how_known(result: RunResult) -> str:
     """How the standard errors of a result's weights are known, in one sentence."""
     name, loss = str(result.settings["algorithm"]["name"]), result.settings["problem"].get("loss")
     if result.privacy is None:
-        return "No noise was added, so there is no standard error by noise."
+        return "No noise was added, so there is no standard error from noise."
     if result.noise_std is None:
         return (
-            f"The standard error by the privacy noise is not known for the algorithm {name!r} "
+            f"The standard error from privacy noise is not known for the algorithm {name!r} "
             f"with the loss {loss!r}."
         )
     if name == KNOWN:

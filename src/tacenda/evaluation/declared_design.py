@@ -143,8 +143,8 @@ def reference_notes(schema: Schema) -> list[str]:
         return []
     return [
         f"Levels are compared with the reference of their column: {', '.join(named)}. The "
-        "intercept is for a record with these. How far noise alone moves a difference between "
-        "levels is not known; intervals tell."
+        f"intercept is for a record with these. The effect of noise alone on a difference between "
+        f"levels is not known; intervals cover it."
     ]
 
 

@@ -503,8 +503,7 @@ def counts_for(
         low, high = loss.label_range if bounds is None else bounds
         if low != 0:
             raise InputError(
-                f"The bounds of a label that is a count must begin at 0, not at {low:g}; declare "
-                "low = 0 for it."
+                f"The bounds of a count must start at 0, not at {low:g}; declare low = 0 for it."
             )
         return CountSums(float(high))
     low, high = (-1.0, 1.0) if bounds is None else bounds

@@ -26,9 +26,9 @@ from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
 
 SIMULATED = (
-    "a simulation: its noise is floating-point and seeded, for trials and for whoever may read all "
-    "records anyhow; on members' own machines the contract's [evaluation] is the way, with exact "
-    "noise under secret keys"
+    "a simulation: its noise is floating-point and seeded, for trials and for people who may read "
+    "all records; on members' own machines use the contract's [evaluation], which draws exact "
+    "noise from secret keys"
 )
 SAME = 0.5  # from this share of common records on, held-out records are training records
 
@@ -74,7 +74,7 @@ def evaluate_privately(
     noise : {"masked", "independent"}, default="masked"
         Whether only the network's sum is readable, or each node's too, with more noise.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     seed : int or None, default=None
         Of the simulated noise. Another question, such as another model, has other noise.
     ledger : str, Path or None, default=None

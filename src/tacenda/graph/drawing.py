@@ -35,8 +35,7 @@ def regular(n: int, degree: int, seed: int) -> Ints:
         edges[mine, 1], edges[theirs, 1] = edges[theirs, 1], edges[mine, 1].copy()
         changed = np.concatenate([bad, theirs])
     raise InputError(
-        f"degree must be well below n = {n} for a graph of so many edges, not {degree}; "
-        f"complete({n}) joins every pair."
+        f"degree must be well below n = {n}, not {degree}; complete({n}) joins every pair."
     )
 
 
@@ -75,7 +74,7 @@ def rewired_ring(n: int, k: int, p: float, seed: int) -> Ints:
         moving = _unusable(n, edges, moving, last=moving)
         if not len(moving):
             return edges
-    raise InputError(f"k must be well below n = {n} for a graph of so many edges, not {k}.")
+    raise InputError(f"k must be well below n = {n}, not {k}; complete({n}) joins every pair.")
 
 
 def _unusable(n: int, edges: Ints, changed: Ints | None = None, last: Ints | None = None) -> Ints:

@@ -131,7 +131,7 @@ def heterogeneity(
     graph : Graph or Topology
         The network of the nodes.
     privacy : Privacy or None, default=None
-        The price of the question, besides the run; None: no noise, and no privacy.
+        The price of the question, on top of the run; None: no noise, and no privacy.
     slope : float or None, default=None
         As in `intervals`.
     seed : int or None, default=None

@@ -38,12 +38,12 @@ TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth 
 # (docs/decisions/0026).
 LOWERED = 0.7
 
-INDEPENDENT = "The records are independent draws from the population that is spoken of."
+INDEPENDENT = "The records are independent draws from the population in question."
 RIGHT = {
     "robust": "The model need not be right: the coefficients are those of the linear score that "
     "fits the population best.",
     "model": "The model is right: the labels vary around the linear score as the loss says, "
-    "everywhere alike; ask with covariance 'robust' where this is not sure.",
+    "equally everywhere; ask with covariance 'robust' if you are not sure.",
 }
 
 
@@ -67,7 +67,7 @@ def intervals(
     Least squares that was learnt in one round (`MomentRegression` with rounds=1) has released all
     that is needed: without `problem` the intervals follow from the result and cost nothing. For all
     other runs the records of `problem` are asked once more, for the gradient, the curvature and the
-    spread of their loss at the released model, and `privacy` is what that costs *besides* the run:
+    spread of their loss at the released model, and `privacy` is its price, *on top of* the run's:
     give the two the parts of one budget, and both the same `ledger`. Records that were held out
     from training may be asked instead; then no record pays for both.
 
@@ -82,7 +82,7 @@ def intervals(
     privacy : Privacy or None, default=None
         The price of the question. None with a `problem`: no noise, and no privacy.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     covariance : {"robust", "model"}, default="robust"
         "robust" needs no model to be right (the sandwich of Huber 1967 and White 1980); "model"
         takes the loss for the truth, and has slightly shorter intervals.
@@ -457,8 +457,7 @@ def _always(made: Estimate, n: float, d: int, score: float) -> list[Condition]:
         f"coefficients may be anything. To see them takes {times} as many records, or as large an "
         "epsilon, or fewer features. Intervals are wider by what hidden directions add if they "
         f"move no record's score by more than {score:g}, and rows for which that is much have "
-        "none. Where columns nearly follow from one another it may be more: leave all but one of "
-        "them out."
+        "none. Where columns nearly repeat each other it may be more: keep one of them."
     )
     return [Condition("records", enough, records), Condition("noise", made.directions == 0, noise)]
 

@@ -73,7 +73,7 @@ class Inference:
     conditions : tuple of Condition
         On what they stand.
     privacy : Statement or None
-        What asking for them cost, besides the run; None where it cost nothing.
+        What asking for them cost, on top of the run; None where it cost nothing.
     rows : ndarray or None
         Shape (d, p), where `mapped` was used: each estimate as a combination of the model's
         coefficients.

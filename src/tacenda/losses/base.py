@@ -47,7 +47,7 @@ class Loss(Protocol):
         "binary" (labels -1, +1), "regression" or "multiclass" (labels 0 .. K-1).
     predicts : str or None
         What a score predicts: "log-odds", "class", "value", "log-rate" or "quantile"; None where
-        nobody said so, as for a `CustomLoss` of the residual.
+        it is not known, as for a `CustomLoss` of the residual.
     slope : float
         Bound of |d loss / d s|; times the bound on |x| it is the letter G of the papers.
     curvature : float

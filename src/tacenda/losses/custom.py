@@ -38,7 +38,7 @@ class CustomLoss(OfOneScore):
     value : callable
         The loss as a function of the margin or residual: of an array, or of one number.
     slope : callable
-        Its derivative, likewise; at a kink any value between both sides.
+        Its derivative, in the same form; at a kink any value between both sides.
     of : {"residual", "margin"}, default="residual"
         What the functions take: s - y of real labels, or y s of labels -1 and +1.
     slope_bound : float

@@ -88,8 +88,8 @@ def class_sentence(facts: Facts, privacy: Privacy) -> list[str]:
     if needed is None:
         return []
     return [
-        f"At this budget a class needs about {_about(needed)} records in all: rarer ones are "
-        "hardly told from the others. How many there are is private; judge by public knowledge."
+        f"At this budget a class needs about {_about(needed)} records in all: rarer ones can "
+        f"hardly be recognised. How many there are is private; judge by public knowledge."
     ]
 
 
@@ -166,7 +166,7 @@ def uneven_sizes(facts: Facts, names: Sequence[object], coalition: int | None) -
     same = f'weight members by size (adjacency = "add-remove", all declare size {mean[0]:.0f})'
     remedies += _remedy(same, now, average_noise(level, coalition))
     return [
-        f"Small members make the noise of all: with {', '.join(said)}{more} it is "
+        f"Small members raise the noise of all: with {', '.join(said)}{more} it is "
         f"{now / kept[best]:.3g} times what it is without {them}. "
         f"What helps: {'; or '.join(remedies)}."
     ]

@@ -64,7 +64,7 @@ def plan_named(
 ) -> Method:
     """The method of that name with the settings that its forecast asks for.
 
-    Reads no private data. A method of which nothing is known here, such as a plugin, and one that
+    Reads no private data. A method that is not known here, such as a plugin, and one that
     decides by itself after a release keeps its own defaults.
 
     Parameters
@@ -143,8 +143,8 @@ def _tuned(at: Callable[[float], Method], shell: Plan, public: Any) -> Method:
     longer = best_length(risk)
     records = counted(len(public[1]), "record")
     said = (
-        f"The total step is {longer:g} times the forecast's, as {records} that are declared public "
-        "ask for; these have no protection, and nothing is charged."
+        f"The total step is {longer:g} times the forecast's, as {records} that are declared "
+        f"public suggest; these have no protection, and nothing is charged."
     )
     found = at(longer)
     return dataclasses.replace(found, reasons=(*found.reasons, said))
@@ -154,7 +154,7 @@ def _as_it_is(algorithm: Algorithm, topology: Topology, rounds: int | None) -> M
     said = (
         "What follows the released second moment (scale, clip, step) is decided after its release."
         if isinstance(algorithm, Whitened) and algorithm.algorithm.traits.tuned_by_release
-        else f"{algorithm.title} has nothing to be chosen beforehand."
+        else f"{algorithm.title} has nothing to choose in advance."
         if algorithm.name == "moments"
         else f"{algorithm.title} keeps its own defaults: no forecast is known for it."
     )

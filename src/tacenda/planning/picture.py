@@ -68,13 +68,9 @@ def _picture(plan: Plan, changes: list[Change], path: Path) -> None:
 
 
 def _page(plan: Plan, changes: list[Change], path: Path) -> None:
-    try:
-        from plotly.graph_objects import Bar, Figure, Scatter
-        from plotly.subplots import make_subplots
-    except ImportError:
-        raise ImportError(
-            "a plot needs plotly for .html: pip install 'tacenda[report]', or use .svg or .png."
-        ) from None
+    from plotly.graph_objects import Bar, Figure, Scatter
+    from plotly.subplots import make_subplots
+
     figure: Figure = make_subplots(
         rows=1, cols=2, subplot_titles=(LEFT, RIGHT), column_widths=[0.6, 0.4]
     )

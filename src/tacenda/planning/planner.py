@@ -104,7 +104,7 @@ def plan(
         has no protection at all, and nothing is charged for it; never pass private records
         here.
     records_per_person : int, default=1
-        As in `Problem`: the guarantee is for a person with at most so many records of a node.
+        As in `Problem`: the guarantee is for a person with at most this many records at a node.
     members_per_person : int, default=1
         As in `Problem`: on how many nodes a person may be.
     **declared : object

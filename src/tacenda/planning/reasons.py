@@ -84,8 +84,8 @@ def _by_moments(rounds: int, masked: bool) -> list[str]:
     )
     return [
         "MomentRegression: the squared loss has one curvature everywhere, the second moment of the "
-        "records. It is released once, in round 1, and makes every later step a Newton step, of "
-        f"which {rounds - 1} are taken on clipped gradients.",
+        "records. It is released once, in round 1, and makes every later step a Newton step; "
+        "{rounds - 1} of these use clipped gradients.",
         hidden,
         "How far to trust each direction of the curvature is decided after its release, from its "
         "spectrum and its known noise. The regulariser enters last, so that every other strength "

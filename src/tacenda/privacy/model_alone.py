@@ -80,7 +80,7 @@ def model_alone(run: LearningRun, charges: Charges) -> Hidden | None:
         forgotten = descent_mu(noise / s.max(), run.descent, lost)
         if forgotten < mu:
             mu = forgotten
-            reasons.append("each step of the descent forgets a part of what was before it")
+            reasons.append("each step of the descent forgets a part of what came before")
     if not reasons:
         return None
     return Hidden(

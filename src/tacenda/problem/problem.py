@@ -52,10 +52,10 @@ class Problem:
     {settings}
     on_large_rows : {"error", "scale"}, default="error"
         What happens to rows above `data_norm`: an error, or they are shortened to it, also those
-        of test records. Shorten new rows likewise before you predict (`data.scale_rows`).
+        of test records. Shorten new rows in the same way before you predict (`data.scale_rows`).
     classes : iterable of object or None, default=None
         The public label set. Without it, the sorted labels found at all nodes are taken as
-        public, of which a private run warns once.
+        public; a private run then warns once.
     public_sizes : array_like or None, default=None
         Declared m_i, one per node, where record counts are themselves private (add-remove
         adjacency).

@@ -214,11 +214,11 @@ def privacy_curve(folder: Folder) -> Chart | None:
     return Chart(
         "privacy-curve",
         "Privacy curve of the worst node",
-        "δ, chance that the bound fails",
+        "δ, probability that the bound fails",
         "ε, privacy loss",
         series,
         f"Line chart of epsilon against delta: {said}.",
-        "Every point of a curve holds at once; the open mark is the one the run states. "
+        "All points of a curve hold together; the open mark is the one that the run states. "
         "Lower is more private.",
         x_log=True,
     )

@@ -23,9 +23,9 @@ NOT_PRIVATE = (
 OWN_USE = (
     "Use it inside your organisation: to decide whether the model is good enough for your own "
     "records, to choose a threshold, and to see whether it gets worse over the years.",
-    "Do not publish it, and do not send it to the other members. The figures have no noise: who "
-    "knows all your records but one can find out that one, and two pages tell what changed "
-    "between them. No ledger knows of them, so nobody can say what they cost.",
+    "Do not publish it, and do not send it to the other members. The figures have no noise: "
+    "somebody who knows all your records but one can find out that one, and two pages show what "
+    "changed between them. No ledger counts them, so their cost is unknown.",
     "Nothing was sent and nothing was charged. For figures that others may read, release them "
     "once with noise: `tacenda evaluate --private`, or [evaluation] in the members' contract.",
     "On records that the model was trained on, the figures are a little too good.",
@@ -60,13 +60,13 @@ def _curves(found: Named, kind: str) -> Chart | None:
     return Chart(
         f"evaluation-{kind}",
         f"{TITLES[kind]}{whose}",
-        "share of other records taken wrongly" if roc else "recall, share of the class found",
-        "share of the class found" if roc else "precision, share taken rightly",
+        "share of other records flagged wrongly" if roc else "recall, share of the class found",
+        "share of the class found" if roc else "precision, share of flagged records that are right",
         series,
         f"Line chart: {TITLES[kind].lower()}{whose} for {len(series)} lines.",
-        "The nearer to the upper left corner the better; the dashed line is chance."
+        "Closer to the upper left corner is better; the dashed line is chance."
         if roc
-        else "The nearer to the upper right corner the better.",
+        else "Closer to the upper right corner is better.",
         tab=TITLES[kind],
     )
 

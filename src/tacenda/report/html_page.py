@@ -86,10 +86,8 @@ def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
 
 def plotly_js() -> str:
     """The drawing library as text, from the installed plotly package."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise ImportError("The HTML report needs plotly: pip install 'tacenda[report]'.") from None
+    from plotly.offline import get_plotlyjs
+
     return str(get_plotlyjs())
 
 
@@ -101,7 +99,7 @@ def render(folder: Folder) -> str:
 def render_page(template: str, **values: Any) -> str:
     """Fill in the template of a self-contained page (extra `report`).
 
-    Besides `values` a template may use `library` (plotly.js), `style` and `script`, which draw
+    A template may also use `library` (plotly.js), `style` and `script`, which draw
     every element of class "plot" as the report does, and the filter `script_json`, which puts a
     `Chart.figure()` into a script element. Values are escaped.
 

@@ -51,8 +51,8 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
         measures=_measures(found, level),
         use=(),  # what was released with noise may be used for anything
         notes=[
-            f"{level} intervals, for the privacy noise and for which records were held out, "
-            "together. The counts behind all numbers are noisy, and may even be negative."
+            f"{level} intervals, which cover privacy noise and the choice of held-out records. "
+            f"The counts behind all numbers are noisy and may be negative."
         ],
         tables=[_confusion(found), _classes(found), _released(found)],
         charts=[_roc(found), _calibration(found), _residuals(found)],
@@ -146,7 +146,7 @@ def _roc(found: PrivateEvaluation) -> Chart | None:
     return Chart(
         "evaluation-roc",
         "ROC curve",
-        "share of other records taken wrongly",
+        "share of other records flagged wrongly",
         "share of the class found",
         [_drawn([*points, *corners], "declared thresholds"), _diagonal()],
         f"Chart of the ROC curve at {len(points)} declared thresholds, with intervals.",
@@ -190,7 +190,7 @@ def _residuals(found: PrivateEvaluation) -> Chart | None:
         "evaluation-residuals",
         "Residuals",
         "size of label - prediction",
-        "share of records with no more",
+        "share of records with at most this",
         [_drawn(points, "share of records")],
         "Chart of the share of records by the size of their residual, with intervals.",
         "In the label's own units; bars are intervals.",

@@ -65,10 +65,10 @@ class ShapePanel:
             both = shape.kind == "curve" and shape.sampling is not None
             drawn = ("Inner band" if both else "Band") if shape.kind == "curve" else "Bars"
             outer = "; outer band: with the choice of the records" if both else ""
-            parts.append(f"{drawn}: where 95 of 100 would lie by the privacy noise alone{outer}.")
+            parts.append(f"{drawn}: 95 % band for the privacy noise alone{outer}.")
         if len(self.outputs) == 1 and self.unit == "the log-odds":
             p = float(expit(shape.typical[0]))
-            parts.append(f"A typical record has a chance of {numbers.percent(p)}.")
+            parts.append(f"A typical record has a probability of {numbers.percent(p)}.")
         return " ".join(parts)
 
     @property

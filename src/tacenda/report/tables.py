@@ -138,7 +138,7 @@ def differing_settings(folder: Folder) -> TextTable | None:
         for group, s in zip(folder.groups, plain, strict=True)
     ]
     return TextTable(
-        "Hyperparameters in which the runs differ (–: the method has none such)", columns, rows
+        "Hyperparameters in which the runs differ (–: the method does not have it)", columns, rows
     )
 
 

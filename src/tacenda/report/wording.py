@@ -53,8 +53,8 @@ class PromiseVerdict:
 
 
 SEEDED = (
-    "Seeded noise: simulation only. Anyone who knows the seed can subtract the noise; "
-    "on real nodes it comes from the operating system."
+    "Seeded noise: simulation only. Anyone who knows the seed can subtract the noise. On real "
+    "nodes it comes from the operating system."
 )
 PUBLISHED = "As published: for reproducing a paper's figures, never for real data."
 
@@ -218,8 +218,8 @@ def not_promised(folder: Folder, account: Account | None) -> list[str]:
     ]
     if account is not None:
         lines.append(
-            "Anything read from the data beforehand (bounds, levels, labels, "
-            "step sizes chosen by looking): it must be public or be charged."
+            "Anything read from the data before the run (bounds, levels, labels, step sizes "
+            "chosen by looking): it must be public or be charged."
         )
     return lines
 
@@ -240,10 +240,9 @@ def _all_runs(folder: Folder) -> list[str]:
         return []
     if _shared_noise(folder):
         return [
-            "Several of these runs at once: runs with the same seed have the same noise, "
-            "which their difference no longer hides. "
-            "Publish one of them at most, or draw other seeds; "
-            "and choosing the best of them by looking costs privacy too."
+            "Several of these runs at once: runs with the same seed have the same noise, which "
+            "cancels in their difference. Publish one of them at most, or draw other seeds. "
+            "Choosing the best of them by looking costs privacy, too."
         ]
     total = together(accounts)
     if total is None:
@@ -252,7 +251,7 @@ def _all_runs(folder: Folder) -> list[str]:
         f"All {len(accounts)} private runs of this folder at once: each promise is for one run "
         "alone. Published together on the same records they would cost at most ε = "
         f"{numbers.epsilon(total[0])} at δ = {numbers.short(total[1])}; "
-        "and choosing the best of them by looking costs privacy too."
+        "and choosing the best of them by looking costs privacy, too."
     ]
 
 

@@ -476,8 +476,8 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
         return []
     return [
         f"the smallest node holds {least} of {sum(sizes)} records, "
-        f"where the median node holds {middle}: every node counts alike, "
-        "so its noise weighs on the model of all; joining small nodes to others helps"
+        f"where the median node holds {middle}: every node counts equally, so its noise affects "
+        f"the whole model; joining small nodes to others helps"
     ]
 
 

@@ -45,7 +45,7 @@ class Question:
             return f"This question costs {mine}; the run itself has no privacy."
         whole = f"epsilon {spent.epsilon + epsilon:.3g}"
         return (
-            f"This question costs {mine}, besides the run's epsilon {spent.epsilon:.3g}, delta "
+            f"This question costs {mine}, on top of the run's epsilon {spent.epsilon:.3g}, delta "
             f"{spent.delta:.3g}: together at most {whole}, delta "
             f"{spent.delta + self.privacy.delta:.3g}, for a record that both have read."
         )

@@ -234,7 +234,8 @@ def _advise(schema: Schema) -> None:
     ):
         warnings.warn(
             f"label {label.name!r} reaches from {label.low:g} to {label.high:g} in its own unit, "
-            "far for gradients of bounded size; set scale_to = 'symmetric' under [label] of the "
+            "too far for gradients of bounded size; set scale_to = 'symmetric' under [label] of "
+            "the "
             "schema to learn it between -1 and 1.",
             UserWarning,
             stacklevel=2,

@@ -31,14 +31,14 @@ ALONE, FLOOR, MEAN = "one node alone, same epsilon", "majority class (floor)", "
 FEW_NODES = 5  # of which one node alone is the median
 TOLERANCE = 1e-6
 NOTE = (
-    "trusted server and one node alone are further private fits of the simulation, one draw of "
-    "noise each, made to compare with: the promise of the run does not cover them"
+    "trusted server and one node alone are separate private fits, each with one draw of noise, "
+    "for comparison only: the promise of the run does not cover them"
 )
 
 MOST_CELLS = 2e7  # of the records, beyond which fits to compare with are made only when asked for
 LEFT_OUT = (
-    "trusted server and one node alone are left out, because the data is large and each is a "
-    "further private fit; --references adds them"
+    "trusted server and one node alone are left out, because the data is large and each is "
+    "another private fit; --references adds them"
 )
 
 IN_PARTS = "all records would have to be in one process; run it without mpiexec"

@@ -194,8 +194,9 @@ def check_node_column(network: NetworkSection, found: int) -> None:
     """Refuse a number of nodes beside a node column that names another number of them."""
     if network.nodes is not None and network.nodes != found:
         raise InputError(
-            f"network.nodes (--nodes) is {network.nodes}, but the schema's node_column says whose "
-            f"each record is, and it names {counted(found, 'node')}; leave the number out, or set "
+            f"network.nodes (--nodes) is {network.nodes}, but the schema's node_column says who "
+            f"holds each record, and it names {counted(found, 'node')}; leave the number out, or "
+            f"set "
             "network.partition = 'even' to spread the records evenly instead."
         )
 
@@ -223,8 +224,8 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
         raise InputError(
             f"data.test_fraction must be 0 under adjacency {relation!r}: "
             "which records are set aside depends on how many there are, "
-            "so one record more would bring others into the run. "
-            "Set a test part aside in a file of its own."
+            "so one more record would bring others into the run. Set test records aside in a "
+            "separate file."
         )
     why = broken_promise(how, relation, n)
     if why is None:
@@ -232,7 +233,7 @@ def promise_notes(config: RunConfig, how: str, n: int) -> tuple[str, ...]:
     if relation == "add-remove" or data.file is not None:
         raise InputError(
             f"network.partition {how!r} does not keep a promise under adjacency {relation!r}: "
-            f"{why}. Say whose each record is (node_column in the schema), use one node, or, "
+            f"{why}. Name each record's holder (node_column in the schema), use one node, or, "
             "for a split by count, adjacency 'replace-one'."
         )
     return (

@@ -92,7 +92,7 @@ def simulate(
         Into how many blocks (or which lists of positions) the nodes are placed; the result does
         not depend on it.
     record_every : int, default=1
-        A history row every so many rounds, and after the last; 0 for none.
+        Rounds between two rows of the history; the last round has one. 0 for none.
     metrics : sequence of str, default=('objective', 'consensus')
         See `tacenda.runtime.metrics`; they read private data, as only a simulation may
         (coarsely under add-remove, where exact ones tell how many records there are).
@@ -117,7 +117,7 @@ def simulate(
         File of a lasting ledger. The run's releases are charged to the account of its records
         there, and a run that would exceed that account's budget is refused before any noise is
         drawn; so is privacy=None where there is a budget. The noise then depends on all
-        settings besides the seed, since two runs with one noise would not compose.
+        settings too, since two runs with the same noise would not compose.
     dataset : str or None, default=None
         Name of the account. Given once, it is remembered with the records: later runs on them,
         in any order and split, are charged there by themselves (see

@@ -32,8 +32,8 @@ from tacenda.tables.description import Description
 from tacenda.tables.forecasting import NoisyTableWarning, epsilon_of, forecast, noise_of
 
 SIMULATED = (
-    "a simulation: its noise is floating-point and seeded, for trials and for whoever may read all "
-    "records anyhow"
+    "a simulation: its noise is floating-point and seeded, for trials and for people who may read "
+    "all records"
 )
 NOISY = ("refuse", "leave out", "keep")
 
@@ -60,7 +60,7 @@ def describe(
 
     Every node adds up counts and sums of its own records. The network's sum is released once, with
     the noise that the budget asks for, and the whole table follows from it. One record moves all
-    numbers together by as much as it may move one alone, so more columns cost no more privacy, but
+    numbers together by as much as it may move one alone, so extra columns cost no privacy, but
     more noise.
 
     Parameters
@@ -90,7 +90,7 @@ def describe(
         What happens with columns that the noise will leave unreadable, by public numbers: an error,
         a smaller table, or a warning. All of them come before anything is spent.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     seed : int or None, default=None
         Of the simulated noise.
     ledger : str, Path or None, default=None
@@ -239,8 +239,8 @@ def declared_size(privacy: Privacy | None, public_size: int | None) -> int | Non
         return None
     if public_size is None:
         raise InputError(
-            "public_size must say about how many records there are, from public knowledge: under "
-            "add-remove their number is private."
+            "public_size must state roughly how many records there are, from public knowledge: "
+            "under add-remove their number is private."
         )
     return checks.whole("public_size", public_size, least=1)
 

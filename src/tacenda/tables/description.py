@@ -55,7 +55,7 @@ class Description:
     privacy : Statement or None
         What the release guarantees; None without noise.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     about : dict, default={}
         Plain public values: what was described.
 

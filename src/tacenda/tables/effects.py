@@ -61,7 +61,7 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class HazardRatios:
-    """Effects on the hazard, from a few released sums; everything here costs no more privacy.
+    """Effects on the hazard, from a few released sums; nothing here costs further privacy.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class HazardRatios:
     bound : float, default=1.5
         To which a record's part of the sums was shortened.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     about : dict, default={}
         Plain public values: what was asked.
 

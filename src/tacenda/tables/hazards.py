@@ -85,7 +85,7 @@ def hazard_ratios(
         What happens where the noise will probably hide all effects, by public numbers, if half of
         the records have the event: an error, or a warning. Both come before anything is spent.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     seed : int or None, default=None
         Of the simulated noise.
     ledger : str, Path or None, default=None

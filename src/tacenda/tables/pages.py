@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tacenda.tables.survival_curves import SurvivalCurves
 
 INTERVALS = (
-    "Counts have {level} intervals for these records: they hold the privacy noise alone. Intervals "
-    "of shares, means, deviations, quantiles and differences are for the population, and hold "
-    "noise and sampling. Counts were made whole, not below 0, and to agree with their totals, "
-    "after the release."
+    "Counts have {level} intervals for these records, which cover the privacy noise alone. "
+    "Intervals of shares, means, deviations, quantiles and differences are for the population and "
+    "cover noise and sampling. After the release, counts were rounded, kept at 0 or above, and "
+    "made to agree with their totals."
 )
 
 
@@ -135,12 +135,12 @@ def survival_page(found: SurvivalCurves, out: str | Path) -> Path:
     by = found.about.get("by")
     title = f"Survival by {by}" if by else "Survival"
     notes = [
-        f"{found.level:.0%} intervals, for the privacy noise and for sampling together; they hold "
-        "at each point by itself. Numbers at risk are noisy, and were made whole and to agree "
-        "after the release.",
-        "Times lie on the points: curves are Kaplan and Meier's."
+        f"{found.level:.0%} intervals, which cover privacy noise and sampling, at each point by "
+        f"itself. Numbers at risk are noisy; after the release they were rounded and made to "
+        f"agree.",
+        "All times are on the points: curves are Kaplan and Meier's."
         if found.times == "on points"
-        else "Who was last seen between two points counts as half at risk there.",
+        else "A person last seen between two points counts as half at risk there.",
     ]
     notes = [*([found.test_text] if found.test_text else []), *notes]
     tables = [summary, shares, risk]
@@ -186,9 +186,9 @@ def hazard_page(found: HazardRatios, out: str | Path) -> Path:
     of = "Hazard ratios", "effect", "Hazard ratios with intervals."
     charts = [_ratios("hazard-ratios", known, {"hazard ratio": found.names}, *of)] if known else []
     notes = [
-        f"{found.level:.0%} intervals, for the privacy noise and for sampling together, where the "
-        "model is right: hazards are proportional at all times. A ratio is for one unit of its "
-        "column, or of a level beside the reference."
+        f"{found.level:.0%} intervals, which cover privacy noise and sampling if the model is "
+        f"right: hazards are proportional at all times. A ratio is for one unit of its column, or "
+        f"for a level compared with the reference."
     ]
     table = TextTable("Effects on the hazard", columns, rows)
     return _written(found, "Hazard ratios", [table], charts, notes, out)
@@ -213,8 +213,8 @@ def forest_page(found: SiteEffects, out: str | Path) -> Path:
     )
     notes = [
         found.words,
-        "Each site's interval holds its own noise and sampling. That of all sites holds the mean "
-        "of what may differ between sites; the last row tells where the effect of a new site lies.",
+        "Each site's interval covers its own noise and sampling. That of all sites is for the "
+        "mean of effects that may differ; the last row shows where a new site's effect lies.",
     ]
     return _written(found, f"{found.name} by site", [table], [chart], notes, out)
 

@@ -103,7 +103,7 @@ def pooled(
     errors : sequence of float
         Their standard errors, for noise and sampling.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     method : {"reml", "dersimonian-laird"}, default="reml"
         How tau is found.
 

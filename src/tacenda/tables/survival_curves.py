@@ -31,7 +31,7 @@ TIMES = ("between points", "on points")
 
 @dataclass(frozen=True, eq=False)
 class SurvivalCurves:
-    """What one release tells about survival; everything here costs no more privacy.
+    """What one release tells about survival; nothing here costs further privacy.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class SurvivalCurves:
         Where the times of the records are. Between points, who was last seen during a period is
         half at risk in it, and curves are straight between points.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     about : dict, default={}
         Plain public values: what was asked.
 

@@ -83,7 +83,7 @@ def survival(
         What happens where noise alone would move survival by more than 10 points, by public
         numbers: an error, or a warning. Both come before anything is spent.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
     seed : int or None, default=None
         Of the simulated noise.
     ledger : str, Path or None, default=None

@@ -87,8 +87,8 @@ class Method:
         kind=Literal["average", "last"],
         planned=True,
         written='{"average", "last"} or None',
-        about="Which of the models is the answer; by default the algorithm's own rule.",
-        help="Which of the models is the answer: 'average' or 'last'.",
+        about="Which model is the result; by default the algorithm's own rule.",
+        help="Which model is the result: 'average' or 'last'.",
         check=_output,
     )
     finish_mixing: Finish = setting(

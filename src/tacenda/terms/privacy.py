@@ -127,8 +127,8 @@ class Promise:
         help="How the budget is divided over the rounds: 'uniform', one share per round, or a "
         "schedule.",
         about='How the budget is divided over the rounds: "uniform", a schedule, one share per '
-        "round, or `schedules.PerNode` with a schedule for each node. However it is divided, every "
-        "node's own run costs that node's epsilon.",
+        "round, or `schedules.PerNode` with a schedule for each node. Any division costs each "
+        "node exactly its own epsilon.",
         check=_spread,
         to_plain=_schedule_to_plain,
         from_plain=_schedule_from_plain,
@@ -205,7 +205,7 @@ class StatedPrivacy(Promise):
         kind=Annotated[int, Ge(1), Le(1_000_000)],
         agreed=(Annotated[int, Ge(1), Le(1_000_000)], None),
         typed=int,
-        help="At how many nodes the same person may be.",
+        help="Number of nodes at which the same person may be.",
     )
     paper: dict[str, Any] = setting(
         {},

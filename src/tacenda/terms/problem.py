@@ -130,7 +130,7 @@ class Declared:
         typed=float,
         help="By how much the rows were divided; by default what the data or its schema declares.",
         about="The public number by which the rows were divided to keep `data_norm`, as "
-        "`Dataset.row_scale` tells it. `strength` then means what it means for the rows before the "
+        "`Dataset.row_scale` gives it. `strength` then means what it means for the rows before the "
         "division: the regulariser is R(w / row_scale). In a file by default what the data or its "
         "schema declares.",
         check=checks.positive,

@@ -35,8 +35,8 @@ class StatedRun(Method):
         kind=bool,
         flags=("--fresh-noise/--seeded-noise",),
         typed=bool,
-        help="Draw the noise from a seed that nobody knows; the run cannot be repeated.",
-        about="Draw the noise from a seed that nobody knows; the run cannot be repeated, and "
+        help="Draw the noise from a secret seed; the run cannot be repeated.",
+        about="Draw the noise from a secret seed; the run cannot be repeated, and "
         "`seeds` only number the runs. By default true for a file of your own, unless seeds are "
         "given.",
         left_out={"contract": "the noise of members is always fresh"},
@@ -46,7 +46,7 @@ class StatedRun(Method):
         kind=str,
         flags=("--folder", "-o"),
         typed=Path,
-        help="Where the run is written; by default runs/<name>-<time>.",
+        help="Folder for the run; by default runs/<name>-<time>.",
         left_out={"contract": _OWN_MACHINE},
     )
     record_every: int | Auto = setting(
@@ -64,7 +64,7 @@ class StatedRun(Method):
     blocks: int = setting(
         1,
         kind=Annotated[int, Ge(1)],
-        help="Into how many blocks nodes are placed; the result does not depend on it.",
+        help="Number of blocks that nodes are divided into; the result does not depend on it.",
         left_out={"flag": _SHELL, "contract": _SIMULATION},
     )
     solver_tolerance: float = setting(
@@ -95,7 +95,7 @@ class StatedRun(Method):
         flags=("--references/--no-references",),
         typed=bool,
         help="Rows to compare with: optimum, trusted server, one node alone, floor; by default "
-        "without the two private fits among them where the data is large.",
+        "without the two private fits if the data is large.",
         about="Rows to compare with: the optimum without noise, a trusted server, one node alone "
         'and the floor. They read all records again. "auto" leaves the two private fits among them '
         "out where the data is large.",

@@ -11,19 +11,32 @@ from tacenda.errors import InputError
 from tacenda.words import counted
 from tacenda_node.commands.options import Folder, certs_app
 
+Name = Annotated[
+    str,
+    typer.Argument(help="This member's name: letters, digits, hyphens and dots, as a host name."),
+]
+AuthorityFolder = Annotated[
+    Path, typer.Option("--authority", "-a", help="Folder of the authority's key and certificate.")
+]
+
 
 @certs_app.command("init", short_help="Make this member's keys and a certificate request.")
-def certs_init(name: str, identity: Folder = Path("identity")) -> None:
-    """Make this member's keys, and a certificate request for the member who signs."""
+def certs_init(name: Name, identity: Folder = Path("identity")) -> None:
+    """Make this member's keys, and a certificate request for the member who signs.
+
+    Example: tacenda certs init east --identity east/identity
+    """
     from tacenda_node.identity import certificates as identities
 
     path = identities.init(identity, name)
-    typer.echo(f"Keys are in {identity} and never leave it. Send {path} to who signs certificates.")
+    typer.echo(
+        f"Keys are in {identity} and never leave it. Send {path} to whoever signs certificates."
+    )
 
 
 @certs_app.command("request", short_help="Ask for a new certificate, or one for a new key.")
 def certs_request(
-    name: str,
+    name: Name,
     identity: Folder = Path("identity"),
     new_key: Annotated[
         bool, typer.Option(help="Rotate: make a new TLS key; the old one is kept beside it.")
@@ -33,7 +46,10 @@ def certs_request(
         typer.Option(help="No authority: sign it with the member's own key, for a new contract."),
     ] = False,
 ) -> None:
-    """A new certificate request, before the old certificate expires or with a new key."""
+    """Write a new certificate request, before the old certificate expires or with a new key.
+
+    Example: tacenda certs request east --identity east/identity --new-key --self-signed
+    """
     from tacenda_node.identity import certificates as identities
 
     if self_signed:
@@ -43,15 +59,19 @@ def certs_request(
         typer.echo(f"A new certificate is in {path.parent}, fingerprint {mine.fingerprint}.")
         return
     typer.echo(
-        f"Send {identities.request(identity, name, new_key=new_key)} to who signs certificates."
+        f"Send {identities.request(identity, name, new_key=new_key)} to whoever signs certificates."
     )
 
 
 @certs_app.command("authority")
 def certs_authority(
-    name: str, folder: Annotated[Path, typer.Option("--authority", "-a")] = Path("authority")
+    name: Annotated[str, typer.Argument(help="The authority's name in its certificates.")],
+    folder: AuthorityFolder = Path("authority"),
 ) -> None:
-    """Create an authority that signs the members' requests."""
+    """Create an authority that signs the members' requests.
+
+    Example: tacenda certs authority north --authority authority
+    """
     from tacenda_node.identity import certificates as identities
 
     typer.echo(
@@ -61,14 +81,17 @@ def certs_authority(
 
 @certs_app.command("sign")
 def certs_sign(
-    request: Path,
+    request: Annotated[Path, typer.Argument(help="The request that the member sent.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the certificate, to be sent back.")
     ],
-    authority: Annotated[Path, typer.Option("--authority", "-a")] = Path("authority"),
+    authority: AuthorityFolder = Path("authority"),
     days: Annotated[int, typer.Option(help="How long it is valid.")] = 365,
 ) -> None:
-    """Sign a member's request; send the two files in OUT back."""
+    """Sign a member's request; send the two files in OUT back.
+
+    Example: tacenda certs sign east.csr --out for-east
+    """
     from tacenda_node.identity import certificates as identities
 
     certificate = identities.sign(authority, request, out, days)
@@ -91,7 +114,10 @@ def certs_show(
     size: Annotated[int, typer.Option(help="The public number of records (replace-one).")] = 0,
     listens: Annotated[bool, typer.Option(help="Whether this node accepts connections.")] = True,
 ) -> None:
-    """Name, dates and fingerprint; with --card also the file that goes into the contract."""
+    """Show name, dates and fingerprint; with --card also write the file for the contract.
+
+    Example: tacenda certs show --identity east/identity --card east.card --size 2100
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.identity.certificates import Identity
 

@@ -90,7 +90,8 @@ def consortium_new(
         typer.Option(help="TOML file with terms (`tacenda plan --terms` writes one); flags win."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="What one run may lose of a record.")
+        float | None,
+        typer.Option("--epsilon", "-e", help="Epsilon: what one record may lose in the run."),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="Probability that the bound fails; 1e-6 by default.")
@@ -116,12 +117,13 @@ def consortium_new(
     members_per_person: Annotated[
         int | None,
         typer.Option(
-            help="At how many members the same person may have records; asked for with "
+            help="Number of members at which the same person may have records; needed with "
             "--records-per-person."
         ),
     ] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="By default 'auto': the planner chooses, when all joined.")
+        str | None,
+        typer.Option(help="By default 'auto': the planner chooses once all members have joined."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="By default the planner's.")] = None,
     graph: Annotated[
@@ -135,7 +137,8 @@ def consortium_new(
         ),
     ] = None,
     evaluation_epsilon: Annotated[
-        float | None, typer.Option(help="What a held-out record may lose; by default as --epsilon.")
+        float | None,
+        typer.Option(help="Epsilon for a held-out record; by default that of --epsilon."),
     ] = None,
     folder: HomeFolder = None,
     size: Size = None,
@@ -154,7 +157,7 @@ def consortium_new(
 ) -> None:
     """Propose a study: title, members, schema and terms, by flags or by questions on a terminal.
 
-    Makes this member's own folder with keys and node.toml, and an invitation to send to the others.
+    Writes this member's folder with keys and node.toml, and an invitation to send to the others.
 
     Example: tacenda consortium new --name north --title "Treatment study" --member east --member
     south --schema schema.toml --data records.csv --address north.example.org:7443 --epsilon 2
@@ -179,7 +182,7 @@ def consortium_new(
         raise InputError(f"--delta must be between 0 and 1, not {delta:g}; for example 1e-6.")
     privacy = dict(values.get("privacy", {}))
     if epsilon is None and "epsilon" not in privacy:
-        answer = _asked(None, "--epsilon", "Epsilon: what the run may lose of a record")
+        answer = _asked(None, "--epsilon", "Epsilon: what one record may lose in the run")
         epsilon = _number("--epsilon", answer)
     if records_per_person is not None and records_per_person > 1 and adjacency is None:
         adjacency = privacy.get("adjacency", "add-remove")
@@ -194,7 +197,7 @@ def consortium_new(
     privacy |= {k: v for k, v in given.items() if v is not None}
     privacy.setdefault("delta", 1e-6)
     if "records_per_person" in privacy and "members_per_person" not in privacy:
-        asked = f"At how many of {len(members) + 1} members may the same person have records"
+        asked = f"At how many of the {len(members) + 1} members may the same person have records"
         answer = _asked(None, "--members-per-person", asked)
         privacy["members_per_person"] = int(_number("--members-per-person", answer))
     changes = {"title": title, "privacy": privacy, "graph": graph, "rounds": rounds}
@@ -242,8 +245,8 @@ def consortium_join(
     key_command: KeyCommand = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Answer an invitation: checks the records against its schema, makes this member's keys on
-    site (or uses those that were brought), and writes its folder and the card to send back.
+    """Answer an invitation: check the records against its schema, make this member's keys on site
+    (or use those that are given), and write its folder and the card to send back.
 
     Example: tacenda consortium join study.invite --name east --data records.csv --address
     east.example.org:7443
@@ -287,7 +290,10 @@ def consortium_draft(
     cards: Annotated[list[Path], typer.Argument(help="The cards that the members sent.")],
     folder: MadeFolder = Path("."),
 ) -> None:
-    """Draft the contract from all members' cards, and sign it for the organiser."""
+    """Draft the contract from all members' cards, and sign it for the organiser.
+
+    Example: tacenda consortium draft *.card --folder north
+    """
     from tacenda_node.setup import consortium
     from tacenda_node.setup.meaning import in_plain_words
 
@@ -313,7 +319,10 @@ def consortium_accept(
         bool, typer.Option("--yes", help="Sign without the question, after you have read it.")
     ] = False,
 ) -> None:
-    """Check that the contract is what was invited to, show what it means, and sign it."""
+    """Check the contract against the invitation, show what it means, and sign it.
+
+    Example: tacenda consortium accept contract.toml --folder east
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.operate.policy import PolicyFile, require
     from tacenda_node.operate.settings import read_settings
@@ -430,7 +439,8 @@ def _drafted_schema(data: Path) -> str:
     target = Path("schema.toml")
     if target.exists():
         return (
-            f"--schema is missing, and {target} exists; if it is the one, give --schema {target}."
+            f"--schema is missing, and {target} exists; if it is the right one, give --schema "
+            f"{target}."
         )
     write_text(target, Draft.of(data).schema.to_toml())
     return (

@@ -36,7 +36,11 @@ def contract_new(
         ),
     ] = None,
 ) -> None:
-    """Draft a contract from the terms, the schema and the members' cards."""
+    """Draft a contract from the terms, the schema and the members' cards.
+
+    Example: tacenda contract new --terms terms.toml --schema schema.toml --card a.card
+    --card b.card
+    """
     from tacenda.data.schema import Schema
     from tacenda_node.identity import contract_files
     from tacenda_node.setup import drafting
@@ -60,17 +64,22 @@ def contract_new(
     )
 
 
-@contract_app.command("check", short_help="Whether it is whole, who signed, what it costs.")
+@contract_app.command(
+    "check", short_help="Check whether it is complete, who signed, and what it costs."
+)
 def contract_check(
     contract: ContractFile = Path("contract.toml"),
-    other: Annotated[Path | None, typer.Option()] = None,
+    other: Annotated[Path | None, typer.Option(help="Another contract, to compare with.")] = None,
     schema: Annotated[
         Path | None,
         typer.Option("--schema", "-s", help="The schema; schema.toml beside the contract if any."),
     ] = None,
 ) -> None:
-    """Whether all parts go together, who has signed, what the run will cost; with --other, where
-    two contracts differ."""
+    """Check whether all parts go together, who has signed, and what the run will cost; with
+    --other, show where two contracts differ.
+
+    Example: tacenda contract check --contract contract.toml --other theirs.toml
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.identity.contract import differing_fields
     from tacenda_node.peer.member_records import checked_schema
@@ -104,7 +113,10 @@ def contract_check(
 def contract_sign(
     contract: ContractFile = Path("contract.toml"), identity: Folder = Path("identity")
 ) -> None:
-    """Sign the contract with this member's key."""
+    """Sign the contract with this member's key.
+
+    Example: tacenda contract sign --contract contract.toml --identity east/identity
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.identity.certificates import Identity
 
@@ -136,7 +148,10 @@ def contract_amend(
     ] = None,
 ) -> None:
     """Write the next amendment beside the contract (--replace, --remove), or the contract of the
-    next run (--add). All members who have not left then sign it."""
+    next run (--add). All members who have not left then sign it.
+
+    Example: tacenda contract amend --contract contract.toml --replace east-new.card --remove west
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.membership import amendments
     from tacenda_node.membership.decisions import check_remaining

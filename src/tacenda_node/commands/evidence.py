@@ -44,7 +44,10 @@ def pack(
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder.")],
     organisation: Annotated[
         Path | None,
-        typer.Option(help="What only you can say (TOML; `tacenda evidence form` prints it)."),
+        typer.Option(
+            help="Answers that only your organisation has (TOML; `tacenda evidence form` "
+            "prints the questions)."
+        ),
     ] = None,
     audit: Annotated[
         Path | None, typer.Option(help="Result of an audit, as `tacenda audit --out` wrote it.")
@@ -93,7 +96,7 @@ def check_command(
         typer.Option(help="NAME=KEY, a member's public key from elsewhere; may be repeated."),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="For a pack: a model that is said to be the run's.")
+        Path | None, typer.Option(help="For a pack: a model that claims to be the run's.")
     ] = None,
     as_json: flags.Json = False,
 ) -> None:

@@ -64,7 +64,7 @@ def node_approve(
 
     settings = read_settings(folder)
     if settings.policy is None:
-        raise InputError(f"{folder} has no policy.toml, so that nothing needs an approval.")
+        raise InputError(f"{folder} has no policy.toml, so nothing needs an approval.")
     policy = PolicyFile.read(settings.policy)
     text = contract_files.read(contract or settings.contract)
     found = policy.forbids(text)
@@ -107,9 +107,12 @@ def queue_add(
         typer.echo(f"It waits: {why}")
 
 
-@queue_app.command("list", short_help="All runs, and what became of each.")
+@queue_app.command("list", short_help="All runs and their outcomes.")
 def queue_list(folder: Home = None, as_json: Json = False) -> None:
-    """All runs of the queue in their order, with state, round and reason."""
+    """List all runs of the queue in their order, with state, round and reason.
+
+    Example: tacenda node queue list --folder north
+    """
     from tacenda_node.operate.queue import Queue
 
     listed = Queue(folder).listing()
@@ -131,7 +134,10 @@ def queue_remove(
     folder: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Take a run out of the queue; its state folder stays, and so does what it has reserved."""
+    """Take a run out of the queue; its state folder stays, and so does what it has reserved.
+
+    Example: tacenda node queue remove 2 --folder north
+    """
     from dataclasses import asdict
 
     from tacenda_node.operate.queue import Queue
@@ -202,7 +208,7 @@ def node_backup(
     for run in report.open_runs:
         typer.echo(f"Run {run} is open: after a restore of the ledger it counts as spent in full.")
     for path in report.outside:
-        typer.echo(f"Not in it, because it lies outside of the folder: {path}")
+        typer.echo(f"Not included, because it is outside the folder: {path}")
 
 
 @node_app.command("restore", short_help="Put a backup back; spends nothing twice.")
@@ -217,7 +223,7 @@ def node_restore(
         typer.Option(help="A contract whose run began after the backup; may be repeated."),
     ] = None,
     nothing_begun: Annotated[
-        bool, typer.Option("--nothing-begun", help="Your word that no run began after the backup.")
+        bool, typer.Option("--nothing-begun", help="Confirm that no run began after the backup.")
     ] = False,
     dataset: Annotated[
         str | None, typer.Option(help="The ledger's name of the records of --begun.")
@@ -253,10 +259,10 @@ def node_archive(
     folder: MemberFolder = None,
     contract: ContractOfQueue = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Also of a run that has no result.")
+        bool, typer.Option("--unfinished", help="Archive a run even if it has no result.")
     ] = False,
 ) -> None:
-    """Contract, signatures, amendments, policy and approvals, the ledger's rows of the run,
+    """Archive contract, signatures, amendments, policy and approvals, the ledger's rows of the run,
     statement, model, log and versions, with a signed list of hashes. No key and no record.
 
     Example: tacenda node archive north -o archive-2026
@@ -271,12 +277,15 @@ def node_archive(
     )
 
 
-@node_app.command("verify-archive", short_help="Check an archive by itself.")
+@node_app.command("verify-archive", short_help="Check that an archive is complete and unchanged.")
 def node_verify_archive(
     folder: Annotated[Path, typer.Argument(help="The archive's folder.")], as_json: Json = False
 ) -> None:
     """Check that every file is as it was archived, that the member signed the list, that statement
-    and ledger rows agree; the exit code is 4 if not."""
+    and ledger rows agree; the exit code is 4 if not.
+
+    Example: tacenda node verify-archive archive-2026
+    """
     from tacenda_node.operate.archive import verify_archive
 
     found = verify_archive(folder)
@@ -299,7 +308,9 @@ def node_delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force_spent: Annotated[
         bool,
-        typer.Option("--force-spent", help="Give up a run that is not over: all of it is spent."),
+        typer.Option(
+            "--force-spent", help="Give up an unfinished run: its whole price counts as spent."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -26,7 +26,7 @@ def relay(
         float | None, typer.Option(min=1.0, help="Most bytes per second of one pair of members.")
     ] = None,
     idle_seconds: Annotated[
-        float, typer.Option(min=30.0, help="A pair that sends nothing for so long is parted.")
+        float, typer.Option(min=30.0, help="Disconnect a pair that sends nothing for this long.")
     ] = 300.0,
 ) -> None:
     """Join members who can only call out; they speak TLS with each other, so the relay reads

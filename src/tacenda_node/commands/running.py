@@ -86,7 +86,7 @@ def node_run(
             "--metrics-address",
             "--metrics-port",
             help="Health and metrics: a port of 127.0.0.1, or host:port, which shows the members' "
-            "names, rounds, traffic and spending to whoever reaches it.",
+            "names, rounds, traffic and spending to anybody who can reach it.",
         ),
     ] = None,
     dashboard: Annotated[
@@ -108,7 +108,9 @@ def node_run(
 ) -> None:
     """Take part in the run until its last round; started again, it continues where it stopped.
 
-    FOLDER holds this member's node.toml; flags override what it says.
+    FOLDER holds this member's node.toml; flags override it.
+
+    Example: tacenda node run north --dashboard 8080
     """
     import os
 
@@ -189,10 +191,13 @@ def node_rehearse(
         bool, typer.Option(help="Every member in a network namespace of its own (Linux, root).")
     ] = False,
     delay_ms: Annotated[
-        float, typer.Option(help="How long everything takes from one member to another.")
+        float, typer.Option(help="Delay of every message from one member to another.")
     ] = 0.0,
 ) -> None:
-    """The whole federation as processes on this machine, with real TLS and durable writes."""
+    """Rehearse the whole federation as processes on this machine, with real TLS and durable writes.
+
+    Example: tacenda node rehearse --contract contract.toml --schema schema.toml --folder trial
+    """
     from tacenda_node.identity import contract_files
     from tacenda_node.setup.rehearse import rehearse, summary
 
@@ -234,16 +239,18 @@ def node_check(
     own_records: Annotated[
         bool, typer.Option(help="Rehearse with your own records, here only, not with made-up ones.")
     ] = False,
-    rounds: Annotated[int, typer.Option(help="Of the rehearsal.", min=1)] = 3,
-    seconds: Annotated[float, typer.Option(help="Stop the rehearsal after so long.")] = 300.0,
+    rounds: Annotated[int, typer.Option(help="Rounds of the rehearsal.", min=1)] = 3,
+    seconds: Annotated[float, typer.Option(help="Stop the rehearsal after this time.")] = 300.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Machine-readable output (errors too).")
     ] = False,
 ) -> None:
-    """This member's own data through schema, bounds and sizes, what the run would cost, and a
-    rehearsal with simulated neighbours; nothing is signed, charged or sent.
+    """Try this member's own data with the schema, say what the run would cost, and rehearse with
+    simulated neighbours. Nothing is signed, charged or sent.
 
-    What it says of the records was read without noise: it is for this member alone.
+    What it says about the records is read without noise: it is for this member alone.
+
+    Example: tacenda node check north
     """
     from tacenda_node.operate.settings import read_settings
     from tacenda_node.setup.checking import check
@@ -283,10 +290,12 @@ def doctor(
         Path | None, typer.Option(help="The lasting ledger; by default this member's own.")
     ] = None,
 ) -> None:
-    """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers; each
-    with the fix.
+    """Check clock, ports, certificate, contract, schema, disk, versions, ledger and peers, and say
+    how to fix what is wrong.
 
-    FOLDER holds this member's node.toml; flags override what it says.
+    FOLDER holds this member's node.toml; flags override it.
+
+    Example: tacenda doctor north
     """
     from tacenda_node.operate.settings import read_settings, settings_file
     from tacenda_node.setup.doctor import as_text, examine

@@ -17,19 +17,19 @@ from tacenda_node.watch.status import NodeStatus, day, duration, size
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
 
 
-@node_app.command("status", short_help="How a node is: rounds, neighbours, spending, warnings.")
+@node_app.command("status", short_help="State of a node: rounds, neighbours, spending, warnings.")
 def node_status(
     folder: Annotated[
         Path | None,
         typer.Argument(help="The member's folder with node.toml, or the node's state folder."),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Refresh every two seconds, until Ctrl-C.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """How a node is, while it runs and after it has stopped: rounds, neighbours, spending,
-    certificates, warnings, why it stopped and what to do.
+    """Show the state of a node, while it runs and after it has stopped: rounds, neighbours,
+    spending, certificates, warnings, why it stopped and what to do.
 
     The exit code is 0 if the node is in order, and 1 if not.
 
@@ -109,7 +109,7 @@ def _evaluation_lines(status: NodeStatus) -> list[str]:
 @node_app.command("verify-statement", short_help="Check a member's signed privacy statement.")
 def verify(
     statement: Annotated[
-        Path, typer.Argument(help="statement.json of a member, or the state folder that it is in.")
+        Path, typer.Argument(help="A member's statement.json, or the state folder that holds it.")
     ],
     contract: ContractFile = Path("contract.toml"),
     as_json: Json = False,

@@ -13,8 +13,8 @@ Section = dict[str, Any]  # {"title", "paragraphs"}
 
 NOT_PROVED = (
     "That the records were what the schema says, complete, and lawfully collected.",
-    "That each member's machine ran this very program and drew its noise as it does: a member who "
-    "changes its own program harms the promise to its own data subjects, and nobody can see it "
+    "That each member's machine ran this very program and drew its noise as it does. A member who "
+    "changes its own program harms the promise to its own data subjects, which cannot be seen "
     "from outside.",
     "That no more than the promised number of members combined what they know.",
     "That the keys in the contract belong to the organisations: compare them by another channel "
@@ -25,8 +25,7 @@ NOT_PROVED = (
     "That an audit was made as audit.json says, and that the software was what sbom.cdx.json says: "
     "both are the member's word. So is the number of releases where members stayed away or left; "
     "then rely on the contract's epsilon.",
-    "That members put true sums into an evaluation: one that lies can spoil the measures, and "
-    "nobody sees it.",
+    "That members put true sums into an evaluation: one that lies can spoil the measures unseen.",
     "That the sums of an evaluation are those that all members have: every member's pack has the "
     "same ones; compare two.",
     "That the model is right, fair, or fit for a purpose.",

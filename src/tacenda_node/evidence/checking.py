@@ -118,7 +118,7 @@ class Checked:
     facts : dict
         Epsilon, delta, relation, unit, coalition, members and who signed, as they were recomputed.
     not_proved : list of str
-        What nobody should read into the result.
+        What the result does not prove.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def check(
     keys : mapping or None, default=None
         Members' public keys that you know from elsewhere, by name.
     model : str, Path or None, default=None
-        For a pack: a model that is said to be the run's.
+        For a pack: a model that claims to be the run's.
 
     Returns
     -------

@@ -31,7 +31,7 @@ def _guarantee(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
     p, part = facts["privacy"], "The guarantee (its section 2)"
     epsilon = p["epsilon"]
     strength = (
-        "This epsilon is large: by itself it protects an individual hardly. Say why it is enough."
+        "This epsilon is large: by itself it hardly protects an individual. Say why it is enough."
         if epsilon > LARGE
         else "Compare it with the registry of deployments before you sign."
     )
@@ -88,7 +88,7 @@ def _guarantee(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
         ),
         _row(
             part,
-            "Losses of several analyses that nobody adds up",
+            "Losses of several analyses that are not added up",
             APPLIES,
             (
                 "All runs on these records are charged to one lasting ledger before anything is "
@@ -142,8 +142,8 @@ def _algorithm(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]:
             "Figures on held-out records, with intervals that include the noise, are in "
             "evaluation.json."
             if evaluated
-            else "No private evaluation is part of this pack: how accurate the model is, is not "
-            "known from it.",
+            else "No private evaluation is part of this pack: it does not say how accurate the "
+            "model is.",
             "evaluation.json" if evaluated else "none",
         ),
         _row(
@@ -211,8 +211,9 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
             part,
             "Members who lie or stay away",
             APPLIES if real else ABSENT,
-            "Messages are signed and compared; who sends two different ones is convicted by its "
-            "own signatures. A lying member can spoil the model, not the others' privacy."
+            "Messages are signed and compared; a member that sends two different ones is "
+            "convicted by its own signatures. A lying member can spoil the model, not the others' "
+            "privacy."
             if real
             else "There were no members.",
             "decision 0012; tests/e2e/test_node_two_faced.py" if real else "none",
@@ -231,7 +232,7 @@ def _deployment(facts: Mapping[str, Any], given: Mapping[str, str]) -> list[Row]
             "Drawn from a secret key of the member and the exact question, so that no noise is "
             "used for two answers."
             if real
-            else "SEEDED: who knows the seed can take the noise off.",
+            else "SEEDED: anyone who knows the seed can subtract the noise.",
             "decision 0013; tests/privacy/noise/test_node_noise.py",
         ),
         _row(

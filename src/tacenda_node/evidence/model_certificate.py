@@ -79,7 +79,7 @@ def certify(model: str | Path, identity: Identity, contract: Contract | None = N
     statement, facts = _about(path, header)
     if statement is None:
         raise InputError(
-            f"{path} was learnt without noise, so that there is nothing to certify; fit it with a "
+            f"{path} was learnt without noise, so there is nothing to certify; fit it with a "
             "privacy budget."
         )
     kept = {name: text for name, text in header.items() if name != ENTRY}
@@ -132,7 +132,7 @@ def check_certificate(
         known |= {one.name: one.signing_key for one in contract.members}
     if known and known.get(member) != key:
         raise StateError(
-            f"The certificate of {path} is signed by another key than the one you know of "
+            f"The certificate of {path} is signed by another key than the one that you know of "
             f"{member}; ask {member} by another channel."
         )
     kept = {name: text for name, text in header.items() if name != ENTRY}
@@ -241,8 +241,8 @@ def rely(body: Mapping[str, Any]) -> list[str]:
     ]
     if "simulation" in p["noise"]:
         lines = [
-            "Nobody: this model is a simulation's. Its noise came from a seed, and who knows the "
-            "seed can take it off."
+            "No one: this model is a simulation's. Its noise came from a seed, and anyone who "
+            "knows it can subtract the noise."
         ]
     if run is not None:
         lines.append(
@@ -252,7 +252,7 @@ def rely(body: Mapping[str, Any]) -> list[str]:
         )
     lines += [
         "Users of the model: that these are the weights that the signer had when it signed.",
-        "Nobody: that the model is right, or fair, or fit for a purpose; that the data were what "
+        "No one: that the model is right, or fair, or fit for a purpose; that the data were what "
         "the schema says; that the signer's machine drew its noise as the program does.",
     ]
     return lines

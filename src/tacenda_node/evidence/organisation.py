@@ -120,7 +120,7 @@ FIELDS = (
     Field(
         "tuning",
         "How bounds, classes and settings were chosen, and whether anybody looked at the records",
-        "From published tables and a simulation on public data; nobody looked at the records",
+        "From published tables and a simulation on public data; no one looked at the records",
         "SP 800-226, deployments registry",
     ),
     Field(

@@ -238,9 +238,7 @@ def _copy_simulation(source: Path, target: Path, name: str | None) -> dict[str, 
     if chosen not in private:
         raise InputError(f"--run must be one of {', '.join(private)}, not {chosen!r}.")
     if not isinstance(ledger[chosen]["epsilon"], float):
-        raise InputError(
-            f"The run {chosen} promises nothing, so that there is no evidence to give."
-        )
+        raise InputError(f"The run {chosen} promises nothing, so there is no evidence to give.")
     settings = home.result(entries[chosen]).settings
     problem = settings["problem"]
     target.mkdir(parents=True, exist_ok=True)

@@ -32,10 +32,7 @@ def page(evidence: Mapping[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise ImportError("The evidence page needs jinja2: pip install 'tacenda[node]'.") from None
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("tacenda_node.evidence", "template"),

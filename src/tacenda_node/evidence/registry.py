@@ -79,8 +79,8 @@ def deployment(evidence: Mapping[str, Any]) -> dict[str, Any]:
                 ),
                 "composition": (
                     f"Adaptive composition of {facts['ledger']['releases']} releases per member "
-                    f"by the accountant {p['accountant']}; members hold different records, so that "
-                    "their losses do not add up."
+                    f"by the accountant {p['accountant']}; members hold different records, so "
+                    f"their losses do not add up."
                 ),
             },
             "implementation": {

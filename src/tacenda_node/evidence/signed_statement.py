@@ -104,7 +104,7 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
     body, signature = _read(Path(path))
     member = str(body.get("member"))
     if member not in contract.names:
-        raise StateError(f"{path} is by {member!r}, who is no member of the contract.")
+        raise StateError(f"{path} is by {member!r}, which is not a member of the contract.")
     if not text_signed(contract.member(member).signing_key, _text(body), signature):
         raise StateError(
             f"{path} is not signed by {member} with the key in the contract, or was changed "

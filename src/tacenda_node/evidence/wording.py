@@ -10,8 +10,8 @@ from tacenda_node.evidence.organisation import FIELDS
 BLANK = "[TO BE FILLED IN BY THE ORGANISATION: "
 _QUESTIONS = {field.name: field.question for field in FIELDS}
 SIMULATION = (
-    "This is a SIMULATION. There were no members, the noise came from a seed and can be taken off "
-    "by who knows it. It is no evidence about real people's data."
+    "This is a SIMULATION. There were no members, the noise came from a seed, and anyone who "
+    "knows it can subtract the noise. It is no evidence about real people's data."
 )
 
 

@@ -440,8 +440,8 @@ def read_certificate(path: Path) -> x509.Certificate:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
         raise StateError(
-            f"There is no certificate at {path}; send {REQUEST} to who signs, "
-            "and put the answer there."
+            f"There is no certificate at {path}; send {REQUEST} to whoever signs certificates, "
+            f"and put the answer there."
         ) from None
     except ValueError:
         raise StateError(

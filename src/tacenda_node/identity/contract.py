@@ -319,8 +319,8 @@ class Contract(_RunSettings):
         if self.privacy.person[1] > 1:
             raise ValueError(
                 "evaluation needs persons who are at one member only, not at "
-                f"{self.privacy.person[1]}: each member draws by itself who is held out, so that "
-                "the same person could be trained on at one and evaluated on at another"
+                f"{self.privacy.person[1]}: each member draws by itself who is held out, so the "
+                f"same person could be trained on at one and evaluated on at another"
             )
         method = self.method_of(None)
         if not method.ends_exactly:

@@ -32,7 +32,7 @@ def read(path: str | Path) -> Contract:
     if "evaluates" in values:
         raise InputError(
             f"contract field evaluates: {path} is the text of a closing run, which members derive "
-            "and nobody writes or signs; remove the field, or take the contract of the run itself."
+            f"and do not write or sign; remove the field, or take the contract of the run itself."
         )
     return Contract.build(values)
 

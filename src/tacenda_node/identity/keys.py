@@ -138,8 +138,8 @@ def tls_key_of(source: KeySource) -> TlsKey:
     if isinstance(key, ec.EllipticCurvePrivateKey):
         if key.curve.name not in CURVES:
             raise StateError(
-                f"The TLS key {where} is on the curve {key.curve.name}, which the TLS library does "
-                "not take; use P-256 or P-384, or RSA."
+                f"The TLS key {where} is on the curve {key.curve.name}, which the TLS library "
+                f"does not support; use P-256 or P-384, or RSA."
             )
         return key
     if isinstance(key, rsa.RSAPrivateKey):
@@ -214,7 +214,7 @@ def guarded(path: Path) -> bytes:
         ) from None
     except PermissionError:
         raise StateError(
-            f"{path} cannot be read by this user; `chown` it to who runs the node."
+            f"{path} cannot be read by this user; `chown` it to the user who runs the node."
         ) from None
     mode = stat.S_IMODE(info.st_mode)
     # A secret that is mounted into a container belongs to root and can be read

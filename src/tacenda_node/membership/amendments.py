@@ -62,13 +62,13 @@ def check_amendment(old: Contract, new: Contract) -> None:
     if 2 * len(new.signatories) <= len(old.signatories):
         raise InputError(
             f"contract field left: {len(new.signatories)} of {len(old.signatories)} members would "
-            "remain, and more than half of them must, because only who stays signs; "
-            "end the run, and begin a new one with fewer members."
+            "remain, and more than half of them must, because only those who stay sign; end the "
+            "run, and begin a new one with fewer members."
         )
     if not set(old.left or ()) <= set(new.left or ()):
         raise InputError(
-            "contract field left: who has left a run does not come back into it; "
-            "let the member join the next run (`tacenda contract amend --add`)."
+            "contract field left: a member that has left a run cannot return to it; let it join "
+            "the next run (`tacenda contract amend --add`)."
         )
 
 

@@ -230,7 +230,7 @@ class Votes:
             )
         return (
             f"{who} has signed two different decisions about who takes part from view {view} on: "
-            f"{first} and {second}. The node stops, "
-            "so that it counts on no noise which others do not draw. "
+            f"{first} and {second}. The node stops, so that it does not rely on noise that others "
+            f"do not draw. "
             f"Both signatures are in {path}: {why}."
         )

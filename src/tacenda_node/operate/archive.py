@@ -226,10 +226,10 @@ def plan_deletion(settings: NodeSettings, *, force_spent: bool = False) -> Delet
     remove = [str(state / one) for one in REMOVED if (state / one).exists()]
     keep = [
         (str(ledger), "what the records have lost in all runs; never deleted"),
-        (str(ledger.parent / "marks"), "shows an old copy of the state for what it is"),
+        (str(ledger.parent / "marks"), "shows whether the state is an old copy"),
         (str(state / "results"), "the model, with the statement, the log and the evidence"),
         (str(settings.identity), "the member's keys, for other runs and for what it has signed"),
-        (str(settings.contract), "what was agreed, with everybody's signatures"),
+        (str(settings.contract), "what was agreed, with all signatures"),
         (str(settings.data), "the records are yours; Tacenda never deletes them"),
     ]
     return Deletion(remove, [(path, why) for path, why in keep if Path(path).exists()], spends)

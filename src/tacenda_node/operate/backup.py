@@ -179,8 +179,9 @@ def _compared(here: Path, ours: Path) -> str:
                 return ""
             raise StateError(
                 f"The ledger {here} ({present.head()[0]} rows) and the backup's "
-                f"({stored.head()[0]} rows) are not one another's past, so neither says all that "
-                "was spent; nothing was changed. Restore with another `ledger` in node.toml only "
+                f"({stored.head()[0]} rows) have different histories, so neither shows everything "
+                f"that was spent; nothing was changed. Restore with another `ledger` in node.toml "
+                f"only "
                 "for other records."
             )
 
@@ -344,7 +345,7 @@ def _check_passphrase(passphrase: str) -> None:
     if len(passphrase) < SHORTEST:
         raise InputError(
             f"The passphrase must have at least {SHORTEST} characters, not {len(passphrase)}, "
-            "because whoever has the backup may try as many as he likes; take a long one."
+            "because anybody who has the backup can try as many as they like; use a long one."
         )
 
 
@@ -370,6 +371,6 @@ def _opened(path: Path, passphrase: str) -> bytes:
         return AESGCM(_key(passphrase, salt)).decrypt(nonce, body[SALT + NONCE :], MAGIC + salt)
     except InvalidTag:
         raise InputError(
-            f"The backup {path} does not open: the passphrase is another one, or the file is "
-            "damaged; nothing was changed."
+            f"The backup {path} does not open: the passphrase is wrong, or the file is damaged; "
+            f"nothing was changed."
         ) from None

@@ -76,7 +76,7 @@ def _clock(hour: str, minute: str, text: str) -> time:
     try:
         return time(int(hour), int(minute))
     except ValueError:
-        raise ValueError(f"{text!r} names a time that no clock shows") from None
+        raise ValueError(f"{text!r} names a time that does not exist") from None
 
 
 class Policy(BaseModel):
@@ -332,7 +332,7 @@ def approvals(policy: PolicyFile, contract: Contract, member_key: str) -> list[A
             one = Approval(**json.loads(path.read_text("utf-8")))
         except (ValueError, TypeError):
             raise InputError(
-                f"The approval {path} cannot be read; remove it, and approve anew."
+                f"The approval {path} cannot be read; remove it, and approve again."
             ) from None
         if (
             one.contract == contract.hash()

@@ -7,7 +7,6 @@ alone.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,8 +279,7 @@ def save(
     privacy = result.privacy
     found = asked.found(result.released, records, privacy, 0.95, about)
     (folder / FOLDER).mkdir(exist_ok=True)
-    endings = ENDINGS if importlib.util.find_spec("jinja2") else ENDINGS[:-1]
     for name, table in found.items():
-        for ending in endings:
+        for ending in ENDINGS:
             table.save(folder / FOLDER / f"{name}{ending}")
     return {name: strict(table.to_plain()) for name, table in found.items()}

@@ -429,7 +429,8 @@ class Session:
             raise StateError(
                 f"After the last round this member ({self.name}) holds another model than "
                 f"{', '.join(most)}, who hold the same one, from the same signed totals. Do not "
-                "use it: the program, a library or the memory here is faulty, or all of them lie."
+                f"use it: the program, a library or the memory here is faulty, or the other "
+                f"members are dishonest."
             )
         for model, members in alike.items():
             for member in members if model != mine.digest else ():

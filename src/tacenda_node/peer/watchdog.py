@@ -36,7 +36,7 @@ class Stopped(TacendaError):
 class LeftRun(Stopped):
     """This member has left the run for good, by an amendment that the others have signed."""
 
-    to_do = "Nothing is to be done; take part in the next run under a new contract."
+    to_do = "There is nothing to do; take part in the next run under a new contract."
 
 
 class EvaluationEnded(NetworkError):

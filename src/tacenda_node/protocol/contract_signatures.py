@@ -61,7 +61,7 @@ class ContractSignatures:
         fresh = {}
         for name, text in frame.signatures.items():
             if name not in self.contract.names:
-                raise frames.BadFrame("a signature of the contract by nobody in it.")
+                raise frames.BadFrame("a signature of the contract by somebody who is not in it.")
             if self._held.get(name) == text:
                 continue
             if not self._holds(name, text):

@@ -159,7 +159,7 @@ class Handshake:
         near, mark = self.contract.neighbours(self.identity.name), fingerprint(certificate)
         named = [name for name in near if is_named(certificate, name)]
         if not named:
-            raise Refused("its certificate names nobody who is a neighbour here")
+            raise Refused("its certificate names no neighbour of this member")
         pinned = [name for name in named if self._pinned(name, mark)]
         if not pinned:
             raise Refused(f"its certificate names {named[0]} but is not the one in the contract")
@@ -353,8 +353,8 @@ class Handshake:
             raise Refused(f"{OVER}{self.identity.name}, which evaluates its model")
         if hello.contract in self.closed_by:
             raise HasFinished(
-                f"{self.identity.name} has not taken leave of all its neighbours in the training "
-                "yet; it comes to the evaluation after that"
+                f"{self.identity.name} is still finishing the training with some neighbours; it "
+                f"comes to the evaluation after that"
             )
 
     def _same_contract(self, hello: frames.Hello, caller: str) -> None:

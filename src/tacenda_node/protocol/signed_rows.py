@@ -205,7 +205,7 @@ class Witness:
             if known is not None and known.digest != mine.digest:
                 self._convict_relay(mine, known)
         if peer not in self.caught:
-            self.beyond(peer, frame, f"a total without the signature of {root}, who has made it,")
+            self.beyond(peer, frame, f"a total without the signature of {root}, which has made it,")
         return None
 
     def sign_model(self, view: int, model: bytes) -> frames.Claim:
@@ -261,7 +261,7 @@ class Witness:
             before = sum(map(len, self._known.values()))
             for claim in claims:
                 if claim.member not in self._known:
-                    raise frames.BadFrame("signatures of nobody in the contract.")
+                    raise frames.BadFrame("signatures of somebody who is not in the contract.")
                 if self._near(claim):
                     self._compare(claim, verified=False)
             return sum(map(len, self._known.values())) > before
@@ -505,7 +505,7 @@ class Witness:
         claim = row.claim
         signed = claim.member in self._known and digest(row) == claim.digest and self.holds(claim)
         if not signed:
-            raise frames.BadFrame("a row that nobody has signed.")
+            raise frames.BadFrame("a row without a valid signature.")
         with self._mutex:
             if claim.member == self._me:
                 self.lose(claim.signature, row_text(self._run, claim), why.rstrip("."), LOST)

@@ -161,7 +161,7 @@ def draft(folder: Path, cards: list[Path]) -> drafting.Drafted:
         if card["name"] not in invitation.members:
             raise InputError(
                 f"The card {path} is of {card['name']!r}, who is not invited "
-                f"({', '.join(invitation.members)}); leave it out, or invite anew."
+                f"({', '.join(invitation.members)}); leave it out, or write a new invitation."
             )
         if card.get("invitation") != invitation.hash():
             raise InputError(
@@ -199,7 +199,7 @@ def review(folder: Path, contract: Contract) -> None:
     if identity.authority_pem not in contract.authorities:
         raise InputError(
             "contract field authorities lacks the certificate of your card; "
-            "ask the organiser to draft it anew."
+            "ask the organiser to draft it again."
         )
     strangers = [name for name in contract.names if name not in invitation.members]
     if strangers:
@@ -321,14 +321,14 @@ def _checked_place(
     check_address("--address", site.address)
     if (folder / SETTINGS).exists():
         raise StateError(
-            f"{folder} holds a member's {SETTINGS} already; use another --folder, "
-            "or move it away to start anew."
+            f"{folder} holds a member's {SETTINGS} already; use another --folder, or move it away "
+            f"to start again."
         )
     if terms.get("privacy", {}).get("adjacency", "replace-one") != "replace-one":
         if site.size is None:
             raise InputError(
-                "--size must be given under add-remove: the public number that stands for your "
-                "number of records, which stays secret."
+                "--size must be given under add-remove: a public number in place of your number "
+                "of records, which stays secret."
             )
         return site.size
 

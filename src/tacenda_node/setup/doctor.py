@@ -248,7 +248,7 @@ def _membership(terms: Contract, mine: Identity, peers: bool) -> Iterator[Findin
 
 def _relay(address: str) -> Finding:
     why = greeted(address)
-    fix = "is the relay running, and may this machine call out to it?"
+    fix = "check that the relay runs, and that this machine may call out to it"
     return Finding("relay", not why, why or f"{address} answers", fix)
 
 

@@ -125,7 +125,7 @@ def _require_members_per_person(terms: dict[str, Any]) -> None:
         raise InputError(
             "contract field privacy.members_per_person: say at how many members the same person "
             "may have records (--members-per-person, or in the terms): 1 only if all know that "
-            "their persons differ, and the number of members if nobody can tell."
+            "their persons differ, and the number of members if that is not known."
         )
 
 

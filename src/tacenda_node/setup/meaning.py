@@ -50,8 +50,8 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
         f"{_about(terms.adjacency)}{total} records, in {counted(contract.rounds, 'round')} of "
         f"{plan.spec.algorithm.title}, {learnt(contract)}. No record leaves its member.",
         f"Cost: what anybody learns about {_one(plan)} is limited by epsilon "
-        f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), but for a chance "
-        f"of 1 in {odds:,.0f} (delta). {public}",
+        f"{terms.epsilon:g} (a factor of {_factor(terms.epsilon)} on any guess), except with a "
+        f"probability of 1 in {odds:,.0f} (delta). {public}",
         f"This holds against {against(pooled(plan))}; noise: {_noise(plan)}.",
         *(
             f"The same cost pays for a table: {words}."
@@ -193,5 +193,5 @@ def _absence(contract: Any) -> str:
     losses = contract.absence.reserved_losses
     return (
         f"If a member stays away for {limit}, the others continue without it, "
-        f"{counted(losses, 'time')} at the most; the noise pays for that beforehand."
+        f"{counted(losses, 'time')} at the most; the noise pays for that in advance."
     )

@@ -200,7 +200,7 @@ class NodeState:
         if found is None:
             if self.get("marked") is not None:
                 raise StateError(
-                    f"The mark {mark.path} is missing, so nobody can tell whether {self.folder} "
+                    f"The mark {mark.path} is missing, so it is not known whether {self.folder} "
                     "is an old copy; put it back beside the lasting ledger, or leave the run. "
                     "Its spending stays as reserved in the ledger."
                 )

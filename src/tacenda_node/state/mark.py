@@ -60,8 +60,8 @@ class Mark:
             ) from None
         if not found:
             raise StateError(
-                f"The mark {self.path} is damaged or belongs to another state, "
-                "so nobody can tell whether charges were lost; put the newest one back, "
+                f"The mark {self.path} is damaged or belongs to another state, so charges may "
+                f"have been lost; put the newest one back, "
                 "or leave the run. Its spending stays as reserved in the ledger."
             )
         # The first slot is written first: where both are whole and differ, it is the newer one

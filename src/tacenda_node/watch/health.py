@@ -18,7 +18,8 @@ from tacenda_node.watch.web import LOOPBACK, Answer, WebServer, parse_address
 
 OPTION = "--metrics-address"
 SHOWN = (
-    "Who reaches this address sees, without a password, the run's title, the members' names, the "
+    "Anybody who can reach this address sees, without a password, the run's title, the members' "
+    "names, the "
     "rounds, the traffic, the spending and the budget; never records, models or keys."
 )
 
@@ -94,7 +95,7 @@ def _about_run(status: NodeStatus) -> Iterator[Any]:
     yield _gauge("rounds_per_second", "Rate since this start", status.rounds_per_second)
     since = status.at - status.seconds_since_round
     yield _gauge("last_round_timestamp_seconds", "When the latest round was completed", since)
-    yield _gauge("waiting_seconds", "How long the node waits by now", status.waiting_seconds)
+    yield _gauge("waiting_seconds", "How long the node has been waiting", status.waiting_seconds)
     yield _causes(status)
     limit = status.absence_limit_seconds
     yield _gauge("absence_limit_seconds", "How long a member may be away", limit)

@@ -57,8 +57,8 @@ class Mailbox:
                 frame.view == self.view and frame.round > self.round + 1
             ):
                 raise BadFrame(
-                    f"a message of view {frame.view}, round {frame.round}, "
-                    "which nobody can have reached."
+                    f"a message of view {frame.view}, round {frame.round}, which no member can "
+                    f"have reached."
                 )
             shelf = self._shelves[peer]
             known = shelf.digests.get(key)

@@ -35,7 +35,7 @@ def plainly(details: str) -> str:
             "the peer's certificate is not signed by an authority of the contract, or has expired"
         ),
         "WRONG_VERSION_NUMBER": "the peer does not speak TLS on this port",
-        "Connection refused": "nobody listens there (yet)",
+        "Connection refused": "nothing listens there (yet)",
         "alert": "the peer refused this node's certificate",
         "Peer name": "the peer's certificate is for another name",
     }

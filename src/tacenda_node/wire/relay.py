@@ -41,7 +41,7 @@ STILL, JOINED, REFUSED = b".", b"J", b"N"
 REASONS = {
     b"T": "the relay's token is another one (--relay-token)",
     b"L": "the relay has too many callers",
-    b"P": "nobody waits there for this member: its node is not running, it cannot reach the "
+    b"P": "no node waits there for this member: it is not running, it cannot reach the "
     "relay, or it holds another contract",
     b"R": "a newer stream of the same member waits there",
 }

@@ -45,7 +45,7 @@ OUT = Path("runs/experiments")
 
 @experiment_app.command("list")
 def list_(as_json: Json = False) -> None:
-    """All experiments: name, source, question. Example: tacenda experiment list"""
+    """List all experiments: name, source, question. Example: tacenda experiment list"""
     from tacenda_papers.experiments.registry import EXPERIMENTS
 
     rows = [
@@ -143,8 +143,8 @@ def report(
     jobs: Jobs = 1,
     engine: Where = "loky",
 ) -> None:
-    """All stored results as one self-contained HTML file. Example: tacenda experiment report --full
-    --run --jobs 2"""
+    """Write all stored results as one self-contained HTML file. Example: tacenda experiment
+    report --full --run --jobs 2"""
     from tacenda.engines import Workers
     from tacenda_papers.experiments import headline as headline_table
     from tacenda_papers.experiments import page, pictures, player, summary
@@ -170,7 +170,7 @@ def report(
 
 @experiment_app.command()
 def headline(as_json: Json = False) -> None:
-    """The accounted epsilon of every paper's headline setting, as Markdown.
+    """Print the accounted epsilon of every paper's headline setting, as Markdown.
     Example: tacenda experiment headline"""
     from tacenda_papers.experiments.headline import as_markdown, headlines
 
@@ -192,10 +192,10 @@ def large(
             "--batch", help="'plan' for the planner's choice, or records a round and node."
         ),
     ] = "plan",
-    epsilon: Annotated[float, typer.Option("--epsilon")] = 1.0,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Budget of the run.")] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """The `epsilon`-shaped run: time, peak memory and where the time goes. Example: tacenda
+    """Measure the `epsilon`-shaped run: time, peak memory and where the time goes. Example: tacenda
     experiment large --rows 40000 --batch 1"""
     from tacenda_papers.experiments.large import measure
 

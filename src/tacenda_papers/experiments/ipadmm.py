@@ -245,8 +245,8 @@ CLAIMS = [
         "our question",
         "Several steps with the paper's c2 beat a single one with a smaller c2.",
         (("ipadmm-inner", "ends below l = 1"),),
-        "c2 only sets the length of the step, and a single step a round with c2 = n/100 needs no "
-        "more privacy. The question is whether the gain is more than that of a longer step.",
+        "c2 only sets the length of the step, and a single step a round with c2 = n/100 costs the "
+        "same privacy. The question is whether the gain is more than that of a longer step.",
     ),
     Claim(
         PAPER,

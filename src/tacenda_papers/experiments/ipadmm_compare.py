@@ -167,7 +167,7 @@ def _compare_survives(found: list[Finding], rows: Rows) -> str:
     return (
         f"At equal epsilon IPADMM has the lowest final risk {told[0]}, "
         f"as published {told[1]}. That is the order of these settings, "
-        "of which only IPADMM's D was chosen by trials: "
+        "where only IPADMM's D was chosen by trials: "
         "where every method has as many trials (equal-privacy), CDP-, DDP-, "
         f"DP-ADMM and PVP are ahead of it from epsilon 0.5 on. {noise_told(rows)}"
     )

@@ -307,7 +307,7 @@ def test_who_missed_the_map_cannot_go_on() -> None:
     state = Whitened(A.TreeGD())
     spec = run_spec(state, tc.graph.Topology.of(tc.graph.ring(4)), Facts.of(problem(4)), 3)
     host = blank_host(spec.checked(), np.arange(4), OpenGate(float))
-    with pytest.raises(StateError, match="nobody has handed it the map"):
+    with pytest.raises(StateError, match="no other member has sent it the map"):
         host.step(2)
 
 

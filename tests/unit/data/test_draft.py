@@ -148,7 +148,7 @@ def test_counts_with_outliers_and_heavy_tails_do_not_stretch_the_bounds():
     money = np.exp(rng.normal(10, 1.1, 4000))
     money[:2] = 2e6, 3e6
     (question,) = Draft.of({"x": money, "y": rng.random(4000)}).questions
-    assert "some are huge" in question and question.endswith("--log x.")
+    assert "some huge values" in question and question.endswith("--log x.")
     plain = rng.normal(1000, 10, 4000)
     assert not Draft.of({"x": plain, "y": rng.random(4000)}).questions
 

@@ -70,7 +70,9 @@ def test_many_columns_make_one_warning():
     columns = [{"kind": "numeric", "name": f"c{k}", "low": 0, "high": 1e9} for k in range(9)]
     wide = data.Schema.build(columns=columns, label={"name": "y", "classes": ["a", "b"]})
     cells = {f"c{k}": INCOME for k in range(9)}
-    with pytest.warns(data.SqueezedColumnWarning, match="So it is with 6 more columns") as caught:
+    with pytest.warns(
+        data.SqueezedColumnWarning, match="The same holds for 6 more columns"
+    ) as caught:
         data.encode(wide, {**cells, "y": ["a", "b"] * (N // 2)})
     assert len(caught) == 1
 

@@ -330,7 +330,6 @@ def test_every_number_of_the_report_follows_from_what_was_released(
     parts: tuple[tc.Problem, ...], tmp_path: Path
 ) -> None:
     """Other records with the same released vector give the same page, byte by byte."""
-    pytest.importorskip("plotly")
     _, _, held_out, model = parts
     graph = tc.graph.complete(3)
     found = tc.evaluate_privately(model, held_out, graph, tc.Privacy(2.0), seed=0)

@@ -135,7 +135,7 @@ def test_the_loss_says_what_is_counted() -> None:
     assert counts_for(tc.losses.NegativeBinomial(label_bound=8), 1) == CountSums(8.0)
     assert counts_for(tc.losses.SmoothedQuantile(0.9), 1) == QuantileSums(-1.0, 1.0, 0.9)
     assert counts_for(tc.losses.Huber(), 1, (0.0, 2.0)) == ValueSums(0.0, 2.0)
-    with pytest.raises(InputError, match="must begin at 0"):
+    with pytest.raises(InputError, match="must start at 0"):
         counts_for(tc.losses.Poisson(), 1, (-1.0, 1.0))
     own = tc.losses.CustomLoss(
         "log-cosh",

@@ -374,7 +374,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         assert charged(ledger) == before
         shown = tacenda("coefficients", out, "--epsilon", "8")
         assert shown.exit_code == 0 and "Forecast: At epsilon 8" in shown.output
-        assert "delta 2e-06, besides" in " ".join(shown.output.split())
+        assert "delta 2e-06, on top of" in " ".join(shown.output.split())
         assert charged(ledger)[1] > before[1]
         found = answer("coefficients", out)
         again = answer("coefficients", out, "--epsilon", "1", "--again", "--anyway")["forecast"]

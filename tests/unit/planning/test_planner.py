@@ -242,7 +242,7 @@ def test_forecast_matches_simulation_on_generated_data() -> None:
 
 def test_uneven_nodes_one_node_and_many() -> None:
     uneven = tc.plan([10, 1000, 1000, 1000], 5, tc.graph.complete(4), 1.0)
-    assert "Small members make the noise of all" in uneven.explain()
+    assert "Small members raise the noise of all" in uneven.explain()
     alone = tc.plan(1000, 5, tc.graph.complete(1), 1.0)
     assert (alone.method.finish_mixing, alone.messages, alone.coalition) == (0, 0, None)
     each = tc.plan(1000, 5, tc.graph.complete(4), [1.0, 2.0, 1.0, 1.0])

@@ -82,7 +82,6 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
 
 
 def test_reports_of_a_run_folder_and_of_one_result(tmp_path: Path) -> None:
-    pytest.importorskip("plotly")
     fitted = tc.fit(config(tmp_path / "a"), progress=False)
     assert fitted.report() == fitted.path / "report.html"
     (tmp_path / "one").mkdir()
@@ -93,7 +92,6 @@ def test_reports_of_a_run_folder_and_of_one_result(tmp_path: Path) -> None:
 
 
 def test_the_guides_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("plotly")
     guide = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -45,8 +45,7 @@ def _name(value: Any, where: str) -> str:
         return str(int(value))
     raise InputError(
         f"{where} must hold a text or a whole number for every record, and one record has none; "
-        "give it an id of its own if nobody else's record can be of the same person, or leave it "
-        "out."
+        "give it an id of its own if no other record can be of the same person, or leave it out."
     )
 
 

@@ -35,7 +35,8 @@ def refuse_spread(most: int, members_per_person: int) -> None:
     """Refuse persons who are on more nodes, `most` at most, than is declared."""
     if most > members_per_person:
         raise InputError(
-            f"members_per_person must be at least {most}, on so many nodes is one person, not "
+            f"members_per_person must be at least {most}, because one person is on that many "
+            f"nodes, not "
             f"{members_per_person}: put all records of a person on one node "
             "(data.partition.by_person), or declare it."
         )

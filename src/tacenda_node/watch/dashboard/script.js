@@ -80,7 +80,7 @@ function overview(f) {
     li.append(make("span", heading, { class: "heading" }), make("span", big, { class: "big" }), make("span", small, { class: "small" }));
     return li;
   }));
-  // One sentence for who does not see the page, and only when it has changed in kind
+  // One sentence for people who do not see the page, and only when it has changed in kind
   const share = Math.floor(10 * f.round / Math.max(1, f.rounds)) * 10;
   const said = `${HEAD[f.state]}, ${share} percent. ${word}. ${f.problems.join(" ")}`;
   if (said !== lastSaid) { lastSaid = said; text("said", said); }

@@ -77,7 +77,7 @@ def test_an_amendment_changes_neither_terms_nor_signing_keys(made: Made, tmp_pat
         amended(contract, [_card(other)], [])
     back = {**good.to_plain(), "amendment": 2, "follows": good.hash()}
     del back["left"]
-    with pytest.raises(InputError, match="who has left a run does not come back"):
+    with pytest.raises(InputError, match="a member that has left a run cannot return"):
         check_amendment(good, Contract.build(back))
     with pytest.raises(InputError, match="only an amendment may have it"):
         Contract.build({**contract.to_plain(), "left": ["m3"]})

@@ -100,7 +100,7 @@ def test_the_account_has_a_budget_within_the_total(
         ("epsilon = nan", "epsilon"),
         ("epsilom = 1.0", "epsilom"),
         ('hours = ["Mon 7-9"]', "Mon-Fri 07:00-19:00"),
-        ('hours = ["Mon 07:00-25:00"]', "no clock shows"),
+        ('hours = ["Mon 07:00-25:00"]', "does not exist"),
         ('timezone = "Mars/Olympus"', "time zone"),
         ('algorithms = ["tredg"]', "is no algorithm"),
         ("coalition = -1", "coalition"),

@@ -102,7 +102,7 @@ def test_the_closing_run_is_named_by_the_run_and_its_model() -> None:
 def test_a_closing_text_is_never_read_from_a_file(tmp_path: Path) -> None:
     text = closing_contract(contract_with(), UNKNOWN, "independent")
     contract_files.write(text, tmp_path / "contract.toml")
-    with pytest.raises(InputError, match="which members derive and nobody writes or signs"):
+    with pytest.raises(InputError, match="which members derive and do not write or sign"):
         contract_files.read(tmp_path / "contract.toml")
 
 

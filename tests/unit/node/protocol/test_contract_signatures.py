@@ -80,7 +80,7 @@ def test_only_true_signatures_of_members_are_kept(
     true = _own(contract, people, "m1")
     for wrong, words in (
         ({"m2": true["m1"]}, "not m2's"),
-        ({**true, "stranger": true["m1"]}, "by nobody in it"),
+        ({**true, "stranger": true["m1"]}, "by somebody who is not in it"),
         ({"m1": people["m1"].sign_text(b"another text")}, "not m1's"),
     ):
         with pytest.raises(frames.BadFrame, match=words):

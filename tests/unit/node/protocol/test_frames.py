@@ -91,9 +91,9 @@ def test_lies_are_noticed() -> None:
     box.put("a", rows(1, 0))
     with pytest.raises(frames.BadFrame, match="two different messages"):
         box.put("a", rows(1, 0, values=ROWS + 1))
-    with pytest.raises(frames.BadFrame, match="nobody can have reached"):
+    with pytest.raises(frames.BadFrame, match="no member can have reached"):
         box.put("a", rows(3, 0))
-    with pytest.raises(frames.BadFrame, match="nobody can have reached"):
+    with pytest.raises(frames.BadFrame, match="no member can have reached"):
         box.put("a", rows(1, 0, view=101))
     for call in range(1, MOST_WAITING):
         box.put("a", rows(2, call))

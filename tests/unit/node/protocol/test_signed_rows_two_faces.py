@@ -75,7 +75,7 @@ def test_nobody_can_be_framed(stage: Stage) -> None:
     ):
         with pytest.raises(frames.BadFrame, match="not m2's"):
             w.hear("m1", [false])
-    with pytest.raises(frames.BadFrame, match="nobody in the contract"):
+    with pytest.raises(frames.BadFrame, match="somebody who is not in the contract"):
         w.hear("m1", [frames.replaced(stage.claim("m2", 1), member="m9")])
     with pytest.raises(frames.BadFrame, match="not signed"):
         w.row("m2", frames.rows_frame(0, 1, 1, np.ones((1, 4))))

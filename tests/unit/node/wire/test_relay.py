@@ -62,7 +62,7 @@ def test_other_rooms_and_equal_roles_do_not_meet() -> None:
     async def scene(relay: Relay, at: str) -> None:
         others = [room_of("run", "m1", "m0"), room_of("other", "m0", "m1")]
         waiting = [asyncio.ensure_future(come(at, WAITS, room)) for room in others]
-        with pytest.raises(NetworkError, match="nobody waits there"):
+        with pytest.raises(NetworkError, match="no node waits there"):
             await come(at, CALLS)
         results = await asyncio.gather(come(at, CALLS), come(at, CALLS), return_exceptions=True)
         assert all(isinstance(r, NetworkError) for r in results)
