@@ -17,6 +17,7 @@ from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 
 SAME = 1e-6  # relative difference of eigenvalues that were raised to one floor
+HALF = 0.5  # of the most that hidden directions may vary: a guess of what they do
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class Known:
 
     guess   (d, d), with as much as a direction may have where a run's noise hides it
     sure    (d, d), with nothing there; None: nothing is hidden
-    uneven  (d, d), with parts of a stick that is broken at random there, of the guesses' sum
+    uneven  (d, d), with half of the guesses' sum there, as a stick that is broken at random
     hidden  (d, h), those directions
     assumed on what it stands, in a few words
     """
@@ -66,7 +67,7 @@ def known_curvature(
     vectors = q @ vectors
     parts = np.where(lost, 0.0, e)
     sure = (vectors * parts) @ vectors.T
-    parts[lost] = float(e[lost].sum()) * broken_stick(count)
+    parts[lost] = HALF * float(e[lost].sum()) * broken_stick(count)
     uneven = (vectors * parts) @ vectors.T
     return Known(bend * moment, bend * sure, bend * uneven, vectors[:, lost], assumed)
 
