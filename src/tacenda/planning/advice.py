@@ -22,7 +22,7 @@ from tacenda.words import counted
 TOO_MUCH = 0.35
 # Shares of what there is to learn that noise is forecast to cost: where it is said, and what the
 # records that are named would bring it down to
-WEAK, WELL = 0.35, 0.1
+WEAK, WELL = 0.25, 0.1
 MOST_RECORDS = 2.0**40  # over those there are: no more are named
 # Of a class's own signal, on whitened rows, noise may cost one half: sqrt(2) features noise records
 CLASS = math.sqrt(2.0)
@@ -36,8 +36,11 @@ def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
     average = _average_noise(facts, privacy)
     if average is None:
         return []
-    k, records, n = facts.constants, float(facts.sizes.sum()), facts.n
-    about = f"{counted(int(records), 'record')} on {counted(n, 'node')}"
+    k, n = facts.constants, facts.n
+    # Some models see a record as several rows: what is named are the user's own records
+    rows = facts.records_per_person if facts.exactly else 1
+    records = float(facts.sizes.sum()) / rows
+    about = f"{counted(round(records), 'record')} on {counted(n, 'node')}"
     at = f"at epsilon={_largest(privacy):g}"
     share = average * math.sqrt(facts.dim) / (k.gradient_bound * k.loss_scale)
     if share > TOO_MUCH:
@@ -57,7 +60,7 @@ def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
             "epsilon."
         )
     needed, classes = class_records(facts, privacy), max(2, k.n_outputs)
-    if needed is not None and 2 * classes * needed > records:
+    if needed is not None and rows == 1 and 2 * classes * needed > records:
         found.append(
             f"Rare classes: {at} a class needs about {_about(needed)} records in all to be learnt, "
             f"and {about} have {records / classes:.0f} for each of {classes} classes if they are "

@@ -299,6 +299,31 @@ def test_a_parquet_file_is_the_same_at_once_and_piece_by_piece(tmp_path, monkeyp
     assert readings[0]["id"] == ["9007199254740993", "9007199254740992"]
 
 
+def test_texts_of_a_parquet_file_are_those_that_were_written(tmp_path):
+    """Read at once, as codes: empty, missing and odd ones, a column without any, odd names."""
+    duckdb = pytest.importorskip("duckdb")
+    cells = ["b", "", None, 'it\'s "so"', "\u00e9, \u6f22", " b ", "b", "1.0"]
+    names = ['a "b"', "SELECT", "none", "n"]
+    path = tmp_path / "t.parquet"
+    with duckdb.connect() as connection:
+        kinds = ("VARCHAR", "VARCHAR", "VARCHAR", "DOUBLE")
+        quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+        declared = ", ".join(f"{a} {b}" for a, b in zip(quoted, kinds, strict=True))
+        connection.execute(f"CREATE TABLE t ({declared})")
+        rows = [(cell, f"u{k}", None, k) for k, cell in enumerate(cells)]
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+        connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
+    (table,) = readers.iter_tables(path, rows=None)
+    assert list(table.columns) == names
+    assert list(table.columns[names[0]]) == [cell or "" for cell in cells]
+    assert list(table.columns["SELECT"]) == [f"u{k}" for k in range(len(cells))]
+    assert set(table.columns["none"]) == {""}
+    np.testing.assert_array_equal(table.columns["n"], np.arange(len(cells)))
+    (part,) = readers.iter_tables(path, names=["n", names[0]], only=np.array([1, 3]))
+    assert list(part.columns) == [names[0], "n"] and list(part.columns["n"]) == [1.0, 3.0]
+    assert list(part.columns[names[0]]) == ["", cells[3]]
+
+
 def test_without_duckdb_csv_works_and_parquet_names_the_extra(write, monkeypatch):
     real_find, real_import = importlib.util.find_spec, builtins.__import__
     monkeypatch.setattr(
