@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacenda._types import Ints
 from tacenda.data.coded import Coded, Entries
 from tacenda.data.table import CHUNK_CELLS, Table, cut
 from tacenda.errors import InputError
@@ -94,9 +95,8 @@ def _whole(path: Path, types: dict[str, str]) -> Table:
             column = _quoted(name)
             if kind == "VARCHAR":
                 words = f"SELECT DISTINCT {column} AS w FROM source WHERE {column} IS NOT NULL"
-                found = connection.execute(f"{words} ORDER BY w").fetchnumpy()["w"]
-                texts[name] = list(found)
-                if len(found):
+                texts[name] = list(connection.execute(f"{words} ORDER BY w").fetchnumpy()["w"])
+                if texts[name]:
                     connection.execute(f"CREATE TYPE text{k} AS ENUM ({words} ORDER BY w)")
                     column = f"enum_code({column}::text{k}) AS {column}"
             shown.append(column)
@@ -105,13 +105,13 @@ def _whole(path: Path, types: dict[str, str]) -> Table:
     if not count:
         raise InputError(f"{path.name} gives no records; check the file.")
     made = Table.of({k: _exact(v) for k, v in columns.items() if k not in texts}).columns
-    for name, words in texts.items():
-        none = len(words)  # the code of an empty cell
-        codes = np.full(count, none, np.int32)
+    for name, found in texts.items():
+        none = len(found)  # the code of an empty cell
+        codes: Ints = np.full(count, none, np.int32)
         if none:
             known = ~np.ma.getmaskarray(columns[name])
             codes[known] = np.asarray(columns[name])[known]
-        made[name] = Coded(codes, Entries.of([*words, ""]))
+        made[name] = Coded(codes, Entries.of([*found, ""]))
     return Table({name: made[name] for name in types}, source=path.name)
 
 
