@@ -156,7 +156,7 @@ def test_dual_averaging_of_one_record_is_unsound() -> None:
 @pytest.mark.slow
 def test_dual_averaging_headline() -> None:
     """Claimed (1, 0.01) at 20,000 records a node and 60,000 rounds: the noise is 0.091046, the
-    truth about 1800."""
+    accountant's bound 1806, and a test attains 290."""
     one = A.DPDDA(batch_size=1, sampling="one")
     found = truth(
         one, facts(20_000, dim=2000, strength=0.0005, loss="hinge"), 60_000, as_published(1.0, 0.01)

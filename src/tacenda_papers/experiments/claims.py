@@ -84,6 +84,7 @@ def from_headlines(rows: Iterable[Headline]) -> list[Finding]:
             f"Stated {h.claimed:.4g}, accounted {h.shown} at delta {h.delta or 1e-5:g} "
             f"({h.adjacency}).",
             h.exact or h.true <= h.claimed,
+            doubt="only an upper bound is above it",
         )
         for h in rows
     ]

@@ -11,8 +11,8 @@ import typer
 from tacenda.errors import InputError
 
 experiment_app = typer.Typer(
-    help="The five papers' experiments and three of our own, as published and at equal true "
-    "privacy.",
+    help="The five papers' experiments and three of our own, as published and at equal "
+    "accounted privacy.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -12,7 +12,14 @@ from tacenda.schedules import SquareRoot, to_plain
 from tacenda_papers import theory
 from tacenda_papers.experiments import drawing
 from tacenda_papers.experiments.cells import TEST
-from tacenda_papers.experiments.judging import apart, below, over_seeds, plus_minus, true_epsilons
+from tacenda_papers.experiments.judging import (
+    BETWEEN,
+    apart,
+    below,
+    over_seeds,
+    plus_minus,
+    true_epsilons,
+)
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import (
     NO_PRIVACY,
@@ -74,14 +81,8 @@ EVERY: dict[str, Any] = {"name": "dpdda", "offset": 1.0}
 
 
 DP = "DP-DDA, one record a round"
-
-
 PLAIN = "plain DDA, one record a round"
-
-
 ALL = "DP-DDA, all records, 100 rounds"
-
-
 PLAIN_ALL = "plain DDA, all records, 100 rounds"
 
 
@@ -263,6 +264,7 @@ def _kept(rows: Rows, words: str) -> Finding:
         most <= claimed,
         f"Claimed {claimed:g}, really between {least:.4g} and {most:.4g} (delta {delta:g}).",
         most <= claimed or least > claimed,
+        doubt=BETWEEN,
     )
 
 

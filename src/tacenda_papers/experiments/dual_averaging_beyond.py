@@ -43,7 +43,7 @@ def _sparsity(size: Size) -> list[Cell]:
     rounds = 3 * rows // NODES
     made = []
     for strength in L1_LEVELS[:: size.pick(2, 1, 1)]:
-        for s in size.seed_list(2, 2, 3):
+        for s in size.seed_list(2, 3, 3):
             for output, words in (("last", LAST), ("average", MEAN)):
                 same: dict[str, Any] = {
                     **shape_of(size),

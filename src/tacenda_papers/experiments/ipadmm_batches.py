@@ -17,7 +17,7 @@ from tacenda_papers.experiments.ipadmm import (
     budget_of,
     shape_of,
 )
-from tacenda_papers.experiments.judging import apart, value
+from tacenda_papers.experiments.judging import BETWEEN, apart, value
 from tacenda_papers.experiments.rows import Row, Rows
 from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Cell, Experiment, Finding, Size
 
@@ -103,6 +103,7 @@ def _batch_findings(rows: Rows) -> list[Finding]:
                 f"{numbers.capitalize()}; Poisson samples {one['true_epsilon']:.4g}.",
                 most <= claimed or least > claimed,
                 f"b = {b}: {numbers}",
+                BETWEEN,
             )
         )
     return made

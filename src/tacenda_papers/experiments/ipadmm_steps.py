@@ -60,7 +60,7 @@ def _inner(size: Size) -> list[Cell]:
         for name, step, rounds, counts in steps
         for mode in (PUBLISHED, SOUND)
         for k in counts
-        for seed in size.seed_list(2, 2, 10 if rounds < 100 else 4)
+        for seed in size.seed_list(2, 5, 10 if rounds < 100 else 4)
     ]
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from tacenda_papers.experiments.rows import Rows
 from tacenda_papers.experiments.spec import PUBLISHED, SOUND, Finding
 
+BETWEEN = "the claim lies between a lower and an upper bound"
+
 
 def both_modes(rows: Rows, judge: Callable[[Rows, str], Finding]) -> list[Finding]:
     """The same question as published and sound."""

@@ -151,7 +151,7 @@ def _headline_table(rows: Sequence[Headline]) -> TextTable:
         Column("paper"),
         Column("setting"),
         Column("claimed", True),
-        Column("true", True),
+        Column("accounted", True),
         Column("delta", True),
         Column("adjacency"),
         Column("remark"),

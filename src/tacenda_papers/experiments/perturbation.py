@@ -148,7 +148,7 @@ def cells_of(size: Size, alphas: tuple[float, ...], levels: tuple[float, ...]) -
                         labels={"level": level},
                         **fields,
                     )
-                    for s in size.seed_list(2, 2, 5)
+                    for s in size.seed_list(2, 5, 5)
                 ]
     return made
 

@@ -103,6 +103,7 @@ class Finding:
     sure is False where the difference that decides is below two standard errors of the seeds' mean,
     and None where a single run leaves that error unknown.
     short: the deciding numbers alone, for the table of claims, where detail is long.
+    doubt: why it is not sure, where no standard error is the reason.
     """
 
     mode: str
@@ -111,6 +112,7 @@ class Finding:
     detail: str
     sure: bool | None = True
     short: str = ""
+    doubt: str = "within two standard errors"
 
     @property
     def clear(self) -> bool:
@@ -120,11 +122,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         word = "Holds" if self.holds else "Does not hold"
-        doubt = {
-            True: "",
-            False: " (within two standard errors)",
-            None: " (one run: error unknown)",
-        }
+        doubt = {True: "", False: f" ({self.doubt})", None: " (one run: error unknown)"}
         return f"{word}{doubt[self.sure]}: {self.claim}. {self.detail}"
 
 
