@@ -62,11 +62,13 @@ def _word(found: Sequence[Finding]) -> str:
 
 def _figures(found: Sequence[Finding]) -> str:
     if len(found) <= MOST_SHOWN:
-        return "; ".join(_numbers(f) for f in found)
+        return "; ".join(dict.fromkeys(_numbers(f) for f in found))
     held, clear = [f for f in found if f.holds], [f for f in found if f.clear]
     lost = [f for f in found if not f.holds]
-    shown = [part[0] for part in (clear or held, lost) if part]
-    count = f"in {len(held)} of {len(found)} settings ({len(clear)} clearly)"
+    sure = [f for f in lost if f.sure]
+    shown = [part[0] for part in (clear or held, sure or lost) if part]
+    count = f"in {len(held)} of {len(found)} settings ({len(clear)} clearly"
+    count += f"; {len(sure)} of the others clearly not)" if lost else ")"
     return f"{count}, for example {'; '.join(_numbers(f) for f in shown)}"
 
 
