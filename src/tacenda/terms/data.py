@@ -73,7 +73,6 @@ class StatedData:
         None,
         kind=bool,
         flags=("--intercept/--no-intercept",),
-        typed=bool,
         help="Add a constant feature, inside the norm bound.",
         about="Add a constant feature, inside the norm bound. Named sets and LIBSVM files have "
         "one unless it is false, and a schema says so itself.",
@@ -83,7 +82,6 @@ class StatedData:
         False,
         kind=bool,
         flags=("--sparse/--dense",),
-        typed=bool,
         help="Keep the rows as a sparse matrix.",
         left_out={"contract": "each member decides how it keeps its rows"},
     )
@@ -96,14 +94,12 @@ class StatedData:
     test_fraction: float = setting(
         0.0,
         kind=Annotated[float, Ge(0), Lt(1)],
-        typed=float,
         help="Share of the records set aside for testing.",
         left_out={"contract": "evaluation.held_out says it"},
     )
     split_seed: int = setting(
         0,
         kind=Annotated[int, Ge(0)],
-        typed=int,
         help="Seed with which test records are drawn.",
         left_out={"contract": "each member draws its held-out records in secret"},
     )
@@ -125,7 +121,6 @@ class StatedData:
     features: int | None = setting(
         None,
         kind=Annotated[int, Ge(1)],
-        typed=int,
         help="Public number of features, of a LIBSVM file or where no data is named.",
         left_out={"contract": "problem.n_features says it"},
     )

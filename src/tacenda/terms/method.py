@@ -78,7 +78,6 @@ class Method:
         kind=Annotated[int, Ge(1), Le(1_000_000)],
         planned=True,
         flags=("--rounds", "-T"),
-        typed=int,
         help="Rounds of communication.",
         check=_rounds,
     )

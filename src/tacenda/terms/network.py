@@ -32,7 +32,6 @@ class StatedNetwork:
     nodes: int | None = setting(
         None,
         kind=Annotated[int, Ge(1)],
-        typed=int,
         help="How many nodes hold the data.",
         about="How many nodes hold the data: 20, or as many as the graph or the schema's node "
         "column names.",
@@ -70,7 +69,6 @@ class StatedNetwork:
     partition_seed: int = setting(
         0,
         kind=Annotated[int, Ge(0)],
-        typed=int,
         help="Seed with which records are spread over the nodes.",
         left_out=_OWN_RECORDS,
     )

@@ -95,7 +95,6 @@ class Promise:
         kind=float,
         agreed=(Annotated[float, Gt(0), Lt(1)], UNSTATED),
         flags=("--delta", "-d"),
-        typed=float,
         help="Probability that the bound fails.",
         about="The probability with which the bound may fail, from 0 to below 1. Choose it below "
         "one over the number of records. 0 is possible only with methods of pure differential "
@@ -172,7 +171,6 @@ class StatedPrivacy(Promise):
         True,
         kind=bool,
         flags=("--privacy/--no-privacy",),
-        typed=bool,
         help="Whether to add noise; without it 'auto' ends at the optimum.",
         left_out={"contract": "runs between organisations are private"},
     )
@@ -180,21 +178,18 @@ class StatedPrivacy(Promise):
         None,
         kind=float,
         flags=("--noise-multiplier", "-z"),
-        typed=float,
         help="noise_std / sensitivity of a Gaussian release, given instead of a budget.",
         left_out={"contract": _ALWAYS_SOUND},
     )
     round_epsilon: float | None = setting(
         None,
         kind=float,
-        typed=float,
         help="Pure epsilon of each round (dvp, pvp, madmm, radmm), given instead of a budget.",
         left_out={"contract": _ALWAYS_SOUND},
     )
     records_per_person: int | None = setting(
         None,
         kind=Annotated[int, Ge(1), Le(1_000_000)],
-        typed=int,
         help="Promise to a person, and keep at most this many records of each at a node, drawn at "
         "random; goes with --adjacency add-remove.",
         about="The promise is for a person (data.person, or the schema's `person`); at most this "
@@ -204,7 +199,6 @@ class StatedPrivacy(Promise):
         1,
         kind=Annotated[int, Ge(1), Le(1_000_000)],
         agreed=(Annotated[int, Ge(1), Le(1_000_000)], None),
-        typed=int,
         help="Number of nodes at which the same person may be.",
     )
     paper: dict[str, Any] = setting(

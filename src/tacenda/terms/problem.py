@@ -104,7 +104,6 @@ class Declared:
         1.0,
         kind=float,
         agreed=(_POSITIVE, 1.0),
-        typed=float,
         help="Factor of the mean loss.",
         about="c > 0, the weight of the loss.",
         title="Loss scale",
@@ -115,7 +114,6 @@ class Declared:
         kind=float,
         assumed=None,
         agreed=(_POSITIVE, 1.0),
-        typed=float,
         help="Public bound on the norm of every row; by default what the data or its schema "
         "declares.",
         about="Public bound on the l2 norm of every row. Declare it from public knowledge: the "
@@ -127,7 +125,6 @@ class Declared:
         kind=float,
         assumed=None,
         agreed=(_POSITIVE, 1.0),
-        typed=float,
         help="By how much the rows were divided; by default what the data or its schema declares.",
         about="The public number by which the rows were divided to keep `data_norm`, as "
         "`Dataset.row_scale` gives it. `strength` then means what it means for the rows before the "
@@ -140,7 +137,6 @@ class Declared:
         None,
         kind=float,
         agreed=(_POSITIVE, None),
-        typed=float,
         help="Clip each record's gradient to this norm.",
         about="Public bound to which each record's gradient is clipped. Needed where the loss has "
         "no bounded slope (squared loss); None does not clip.",
@@ -151,7 +147,6 @@ class Declared:
         RADIUS,
         kind=float,
         agreed=(_POSITIVE, RADIUS),
-        typed=float,
         help="Public bound on every coordinate of a model and of a message.",
         title="Bound on a coordinate",
         about="Public bound on every coordinate of a model: points at which records are asked, and "
@@ -199,7 +194,6 @@ class StatedProblem(Declared):
     public_size: float | None = setting(
         None,
         kind=float,
-        typed=float,
         help="Public size of every node, for adjacency 'add-remove'.",
         left_out={"contract": "the members' sizes say it"},
     )

@@ -34,7 +34,6 @@ class StatedRun(Method):
         None,
         kind=bool,
         flags=("--fresh-noise/--seeded-noise",),
-        typed=bool,
         help="Draw the noise from a secret seed; the run cannot be repeated.",
         about="Draw the noise from a secret seed; the run cannot be repeated, and "
         "`seeds` only number the runs. By default true for a file of your own, unless seeds are "
@@ -71,7 +70,6 @@ class StatedRun(Method):
         1e-8,
         kind=float,
         agreed=(Annotated[float, Gt(0)], 1e-8),
-        typed=float,
         help="Gradient norm at which an exact local minimiser stops; its remaining gap is charged.",
     )
     jobs: int | Auto = setting(

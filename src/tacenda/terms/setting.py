@@ -17,7 +17,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 Auto = Literal["auto"]
 AUTO: Auto = "auto"
@@ -44,7 +45,9 @@ class Setting:
     agreed                (kind, default) in a contract, where these differ; a default of UNSTATED
                           makes it required there
     planned               whether it may be left to the planner, as "auto"
-    help, flags, typed    for the command line
+    help, flags           for the command line
+    typed                 the type of its flag, where that is not a number or a switch by `kind`,
+                          or else text
     about, written        a longer text than `help` and the type in words, for reference pages
     title, words          its row in a report
     check(name, value)    the value, or an error that names it
@@ -65,7 +68,7 @@ class Setting:
     written: str = ""
     planned: bool = False
     flags: tuple[str, ...] = ()
-    typed: Any = str
+    typed: Any = None
     title: str = ""
     words: Callable[[Any], str] = str
     check: Callable[[str, Any], Any] = _unchecked
@@ -107,10 +110,19 @@ def _all(term: Any) -> Iterator[Setting]:
             key=said.key or f.name,
             title=said.title or f.name,
             about=said.about or said.help,
+            typed=said.typed or _flag_type(said.kind),
             default=default,
             required=made is UNSTATED,
             assumed=default if said.assumed is UNSTATED else said.assumed,
         )
+
+
+def _flag_type(kind: Any) -> Any:
+    """The one kind of number, or the switch, that a setting takes; else text, read later."""
+    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    bare = {get_args(p)[0] if get_origin(p) is Annotated else p for p in parts} - {NoneType}
+    (only, *more) = bare
+    return only if not more and only in (int, float, bool) else str
 
 
 def given(term: Any, values: Mapping[str, Any]) -> dict[str, Any]:
