@@ -216,7 +216,11 @@ def _contract(home: Path, members: int = MEMBERS) -> Contract:
             "algorithm": ALGORITHM,
             "edges": contract_files.named_edges("ring", names),
             "authorities": ["-----BEGIN CERTIFICATE-----"],
-            "problem": {"n_features": FEATURES, "classes": ["no", "yes"]},
+            "problem": {
+                "n_features": FEATURES,
+                "classes": ["no", "yes"],
+                "row_scale": schema.row_scale,
+            },
             "privacy": {"epsilon": 1.0, "delta": 1e-5},
         }
     )
