@@ -31,14 +31,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What /metrics of a member answers while it is connected to both neighbours."""
     folder = tmp_path_factory.mktemp("metrics")
     (port,) = free_ports(1)
-    contract, mine = small_contract(2, rounds=2000, graph="path"), {"metrics_address": port}
-    crowd = Crowd(
-        folder, contract, ledgers=folder / "ledgers", options={"m0": {**mine, "budget": 50.0}}
-    )
+    contract = small_contract(2, rounds=2000, graph="path")
+    mine = {"metrics_address": port, "budget": 50.0, "share_budget": True}
+    crowd = Crowd(folder, contract, ledgers=folder / "ledgers", options={"m0": mine})
     crowd.start()
     text, end = "", time.monotonic() + 60
     try:
-        while "tacenda_total_epsilon_budget" not in text or "expiry_timestamp_seconds{" not in text:
+        late = "tacenda_total_epsilon_budget", "expiry_timestamp_seconds{", "member_epsilon_left{"
+        while not all(name in text for name in late):
             assert time.monotonic() < end, (crowd.output("m0"), text)
             time.sleep(0.1)
             try:

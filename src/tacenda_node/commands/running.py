@@ -95,6 +95,9 @@ def node_run(
             min=0, max=65535, help="A page to watch the node, on this port of 127.0.0.1; 0: any."
         ),
     ] = None,
+    share_budget: Annotated[
+        bool, typer.Option(help="Tell all members what is left of the budget.")
+    ] = False,
     rehearsal: Annotated[
         bool,
         typer.Option(
@@ -136,6 +139,7 @@ def node_run(
         policy=policy,
         metrics_address=metrics_address,
         dashboard=dashboard,
+        share_budget=share_budget or None,
         rehearsal=rehearsal,
         quiet=quiet,
         watch_tls=True,

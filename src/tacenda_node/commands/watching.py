@@ -12,12 +12,12 @@ import typer
 
 from tacenda.words import against
 from tacenda_node.commands.options import ContractFile, node_app
-from tacenda_node.watch.status import NodeStatus, day, duration, size
+from tacenda_node.watch.status import MemberStatus, NodeStatus, about, day, duration, size
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
 
 
-@node_app.command("status", short_help="State of a node: rounds, neighbours, spending, warnings.")
+@node_app.command("status", short_help="State of a node and of all members: rounds, waits, spending.")
 def node_status(
     folder: Annotated[
         Path | None,
@@ -29,7 +29,8 @@ def node_status(
     as_json: Json = False,
 ) -> None:
     """Show the state of a node, while it runs and after it has stopped: rounds, neighbours,
-    spending, certificates, warnings, why it stopped and what to do.
+    spending, certificates, warnings, why it stopped and what to do; and all members of the run,
+    who waits for whom, and who holds up the others.
 
     The exit code is 0 if the node is in order, and 1 if not.
 
@@ -86,8 +87,30 @@ def _lines(status: NodeStatus) -> list[str]:
             f"neighbour    {peer.name}: {peer.state}{away}{lag}; {size(peer.sent_bytes)} sent, "
             f"{size(peer.received_bytes)} received"
         )
+    lines += [f"federation   {root.words}" for root in status.roots]
+    lines += [f"member       {_member(one)}" for one in status.members]
     lines.append(f"as of        {day(status.at)}")
     return lines
+
+
+def _member(one: MemberStatus) -> str:
+    """A member in a line, as its own signs of life tell."""
+    parts = [f"{one.name}: {one.state}"]
+    if one.heard_seconds is None:
+        return parts[0]
+    parts[0] += f", round {one.round}"
+    if one.waits_for:
+        parts.append(f"waits for {', '.join(one.waits_for)} since {duration(one.waits_seconds)}")
+    parts.append(f"heard {duration(one.heard_seconds)} ago")
+    if one.clock_seconds:
+        where = "ahead" if one.clock_seconds > 0 else "behind"
+        parts.append(f"its clock is {about(one.clock_seconds)} {where}")
+    if one.disk_free_bytes is not None:
+        parts.append(f"{size(one.disk_free_bytes)} free")
+    if one.epsilon_left is not None:
+        parts.append(f"epsilon {one.epsilon_left:g} left of its budget")
+    parts.append(f"version {one.version}")
+    return "; ".join(parts)
 
 
 def _evaluation_lines(status: NodeStatus) -> list[str]:

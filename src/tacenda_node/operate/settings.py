@@ -45,6 +45,7 @@ class NodeSettings:
     as the contract says. ledger: the lasting ledger, by default one per member and machine.
     metrics_address: where health and metrics are answered, a port of 127.0.0.1 or host:port, None
     for none. dashboard: the port of the page on 127.0.0.1, 0 for any that is free, None for none.
+    share_budget: tell all members what is left of the budget, in the signs of life.
     dataset: the data's name in the ledger; given once, it is remembered with the records. budget:
     epsilon that all runs on these records together may lose, kept in the ledger; no_budget: that
     they shall have no limit.
@@ -74,6 +75,7 @@ class NodeSettings:
     policy: Path | None = None
     metrics_address: str | int | None = None
     dashboard: Annotated[int, Field(ge=0, le=65535)] | None = None
+    share_budget: bool = False
     rehearsal: bool = False
     quiet: bool = False
     watch_tls: bool = False

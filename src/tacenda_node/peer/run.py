@@ -145,6 +145,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     observer = stack.enter_context(
         Observer(contract, member.identity, session.display, session.exchange, options.state, log)
     )
+    observer.shares_budget = options.share_budget
     if options.watch_tls:
         stack.enter_context(TlsLog(log, session.display.take))
     stack.enter_context(member.stop)

@@ -12,6 +12,7 @@ pickle.
                      that the sender has heard of
     Progress         how far I am: the receiver may forget messages up to that round; as a sign of
                      life, also for whom I wait, and why
+    Lives            the members' latest signed signs of life that the receiver may lack
     Proof            two signatures of one member that no honest one gives, or a member's on another
                      total than the root's
     Total            a row that the root of the tree has signed, for a member that lacks it
@@ -33,10 +34,10 @@ from msgspec import Meta
 from tacenda._types import Array
 from tacenda.errors import NetworkError
 from tacenda_node.identity.certificates import LONGEST_NAME
-from tacenda_node.watch.causes import MOST_CAUSES, MOST_CHAIN, SENT
+from tacenda_node.watch.causes import LIFE_STATES, MOST_CAUSES, MOST_CHAIN, MOST_WANTED, SENT
 
 # The version of these frames. A node with another one is refused in words that every version reads.
-PROTOCOL = 8
+PROTOCOL = 9
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -221,6 +222,40 @@ class Progress(_Frame, frozen=True, tag="progress", omit_defaults=True):
     leaving: bool = False
 
 
+class Wanted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A neighbour for whom a member waits, that neighbour's state as seen there, and for how
+    long."""
+
+    member: Name
+    state: Annotated[str, Meta(pattern=f"^({'|'.join(SENT)})$")]
+    seconds: Count
+
+
+class Life(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A member's signed sign of life, for all members (`protocol.lives`). Nothing in it depends on
+    records.
+
+    number: a later one counts; at: the member's clock, seconds since 1970. disk: bytes that are
+    free. left: of its budget, in thousandths of epsilon, where its owner allows that.
+    """
+
+    member: Name
+    number: Count
+    at: Count
+    version: Annotated[str, Meta(max_length=40, pattern=r"^[0-9A-Za-z.+_-]*$")]
+    view: Count
+    round: Count
+    state: Annotated[str, Meta(pattern=f"^({'|'.join(LIFE_STATES)})$")]
+    waits: Annotated[list[Wanted], Meta(max_length=MOST_WANTED)]
+    disk: Count
+    left: Count | None
+    signature: Signature
+
+
+class Lives(_Frame, frozen=True, tag="lives"):
+    lives: Annotated[list[Life], Meta(max_length=10_000)]
+
+
 class Proof(_Frame, frozen=True, tag="proof"):
     """Two different rows that one member has signed for one call; or the row that a member has
     passed on, and the other one that the root of the tree has signed."""
@@ -269,7 +304,17 @@ class _AnyHello(msgspec.Struct, tag_field="t", tag="hello"):
 
 replaced = msgspec.structs.replace
 Frame = (
-    Hello | Welcome | Confirm | Refusal | Rows | Progress | Proof | Membership | Signatures | Total
+    Hello
+    | Welcome
+    | Confirm
+    | Refusal
+    | Rows
+    | Progress
+    | Lives
+    | Proof
+    | Membership
+    | Signatures
+    | Total
 )
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tacenda_node.identity.contract import Contract
+from tacenda_node.watch.causes import WAITING_SECONDS
 
 LINE_SECONDS = 10.0
-WAITING_SECONDS = 2.0  # after which a node that waits says so, and why
 SHOW_SECONDS = 0.2
 
 

@@ -70,6 +70,7 @@ class _Numbers:
         yield from _about_run(self._status)
         yield from _about_spending(self._status)
         yield from _about_peers(self._status)
+        yield from _about_members(self._status)
 
 
 def _gauge(name: str, help: str, value: float) -> Any:
@@ -169,3 +170,29 @@ def _about_peers(status: NodeStatus) -> Iterator[Any]:
         for peer in status.peers:
             counted.add_metric([peer.name], float(count(peer)))
         yield counted
+
+
+def _about_members(status: NodeStatus) -> Iterator[Any]:
+    """All members, also those who are no neighbours, as their signs of life tell."""
+    from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+
+    held = {root.member: len(root.holds_up) for root in status.roots}
+    gauges: dict[str, tuple[str, Callable[[Any], float | None]]] = {
+        "round": ("The member's round", lambda m: None if m.heard_seconds is None else m.round),
+        "heard_seconds": ("Since the member's latest sign of life", lambda m: m.heard_seconds),
+        "waits_seconds": ("How long the member waits for others", lambda m: m.waits_seconds),
+        "holds_up": ("How many wait for the member in the end", lambda m: held.get(m.name, 0)),
+        "clock_seconds": ("How far its clock is ahead, 0 below 300", lambda m: m.clock_seconds),
+        "disk_free_bytes": ("Free on the member's disk", lambda m: m.disk_free_bytes),
+        "epsilon_left": ("Left of its budget, where it says so", lambda m: m.epsilon_left),
+    }
+    for name, (help, value) in gauges.items():
+        family = GaugeMetricFamily(f"tacenda_member_{name}", help, labels=["member"])
+        for member in status.members:
+            if (found := value(member)) is not None:
+                family.add_metric([member.name], float(found))
+        yield family
+    about = InfoMetricFamily("tacenda_member", "State and version", labels=["member"])
+    for member in status.members:
+        about.add_metric([member.name], {"state": member.state, "version": member.version})
+    yield about

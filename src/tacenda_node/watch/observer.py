@@ -23,9 +23,11 @@ from tacenda_node.identity.certificates import CERTIFICATE, Identity, read_certi
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate import logs
 from tacenda_node.protocol.handshake import is_clone
+from tacenda_node.protocol.lives import Health
 from tacenda_node.state.looks import booked
-from tacenda_node.watch.causes import FAULTS, Cause
-from tacenda_node.watch.display import WAITING_SECONDS, Display
+from tacenda_node.watch import federation
+from tacenda_node.watch.causes import FAULTS, WAITING_SECONDS, Cause
+from tacenda_node.watch.display import Display
 from tacenda_node.watch.status import (
     CauseStatus,
     EvaluationStatus,
@@ -75,6 +77,8 @@ class Observer:
         self._contract, self._identity, self._display = contract, identity, display
         self._endpoint, self._exchange = display.endpoint, exchange
         self._folder, self._log = folder, log
+        self.shares_budget = False
+        self._endpoint.health = self._health
         self._ledger: tuple[Path, str] | None = None
         self._run: RunSpending | None = None
         self._closing: tuple[Contract, str] | None = None
@@ -97,6 +101,7 @@ class Observer:
         """Look at the closing run from now on."""
         self._evaluating = True
         self._display, self._endpoint, self._exchange = display, display.endpoint, exchange
+        self._endpoint.health = self._health
 
     def no_evaluation(self, why: str) -> str:
         """Say, also in a sentence that is returned, that the evaluation ended without a result."""
@@ -220,6 +225,10 @@ class Observer:
         free = shutil.disk_usage(self._folder).free
         over = self._end is not None
         waits = not over and display.waiting_seconds > WAITING_SECONDS
+        lives = endpoint.lives.heard()
+        members = federation.members(
+            self._contract, display.name, lives, peers, self._exchange.absent
+        )
         causes = endpoint.causes() if waits else []
         problems = [] if over else self._problems(peers, causes, since_round, days, free)
         ready = not over and endpoint.started and days > 0
@@ -267,7 +276,19 @@ class Observer:
             stopped=stopped,
             to_do=to_do,
             evaluation=self._evaluation,
+            members=members,
+            roots=[] if over else federation.roots(members),
+            edges=[(a, b) for a, b in self._contract.edges],
         )
+
+    def _health(self) -> Health:
+        """What all members are told of this one."""
+        state = self._state()[0]
+        state = "finished" if self._display.all_done else "paused" if self._display.pause else state
+        lasting, left = self._lasting, None
+        if self.shares_budget and lasting is not None and lasting.budget is not None:
+            left = max(0.0, lasting.budget - lasting.epsilon)
+        return Health(state, shutil.disk_usage(self._folder).free, left)
 
     def _state(self) -> tuple[str, str, str]:
         if self._end is not None:

@@ -2,7 +2,7 @@
 
 The page, `tacenda node status`, the metrics and the health answers show these and nothing else. No
 field holds anything of the records, of a key, or of another member beyond what it has shown on the
-edge to this one.
+edge to this one, or signed for all (`members`).
 """
 
 from __future__ import annotations
@@ -67,6 +67,42 @@ class CauseStatus:
     state: str
     seconds: float
     chain: list[str]
+    words: str
+
+
+@dataclass(frozen=True)
+class MemberStatus:
+    """A member of the contract, as its own signed signs of life tell (`protocol.lives`).
+
+    state: its own word; away, frozen or silent where somebody who waits for it says so; "no news"
+    if none came for a minute, "not heard of", or left out. waits_for: its neighbours whose rows are
+    missing there. heard_seconds: since its latest sign came here; None: none came.
+    clock_seconds: how far its clock is ahead, 0 below five minutes. epsilon_left: of its budget,
+    where its owner allows that.
+    """
+
+    name: str
+    neighbour: bool
+    state: str
+    round: int
+    rounds_behind: int
+    waits_for: list[str]
+    waits_seconds: float
+    heard_seconds: float | None
+    version: str
+    clock_seconds: float
+    disk_free_bytes: int | None
+    epsilon_left: float | None
+
+
+@dataclass(frozen=True)
+class RootStatus:
+    """A member for whom others wait while it waits for nobody: whom it holds up, through others
+    too, and that in words."""
+
+    member: str
+    state: str
+    holds_up: list[str]
     words: str
 
 
@@ -161,6 +197,9 @@ class NodeStatus:
     to_do: str = ""
     evaluation: EvaluationStatus | None = None
     causes: list[CauseStatus] = field(default_factory=list)
+    members: list[MemberStatus] = field(default_factory=list)
+    roots: list[RootStatus] = field(default_factory=list)
+    edges: list[tuple[str, str]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """For JSON."""

@@ -22,6 +22,7 @@ from typing import Any
 
 import grpc
 
+import tacenda
 from tacenda.errors import NetworkError, StateError
 from tacenda_node.identity.certificates import expiry_of
 from tacenda_node.protocol import frames
@@ -35,7 +36,17 @@ from tacenda_node.protocol.handshake import (
     is_clone,
     plain_auth,
 )
-from tacenda_node.watch.causes import CIRCLE, MOST_CHAIN, PAUSED, SILENT, Cause, root_causes
+from tacenda_node.protocol.lives import LIFE_SECONDS, Health, Lives
+from tacenda_node.watch.causes import (
+    CIRCLE,
+    MOST_CHAIN,
+    MOST_WANTED,
+    PAUSED,
+    SILENT,
+    WAITING_SECONDS,
+    Cause,
+    root_causes,
+)
 from tacenda_node.wire import probe
 from tacenda_node.wire.link import LAST_WORDS_SECONDS, Link
 from tacenda_node.wire.mailbox import Key, Mailbox
@@ -46,6 +57,7 @@ from tacenda_node.wire.streams import Proxy
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
+FIRST_LIFE_SECONDS = 2.0
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
@@ -83,6 +95,8 @@ class Endpoint:
         self.on_total: Callable[[str, frames.Total], bool] = lambda peer, frame: False
         self.greeting: Callable[[int], Sequence[frames.Frame]] = lambda view: []
         me, contract = handshake.identity.name, handshake.contract
+        self.lives = Lives(contract, me, handshake.identity.signer())
+        self.health: Callable[[], Health] = lambda: Health("running")
         self.links = {
             peer: Link(
                 peer,
@@ -95,6 +109,7 @@ class Endpoint:
                 lambda p, f: self.on_total(p, f),
                 handshake.book,
                 self._share,
+                self.lives,
             )
             for peer in contract.neighbours(me)
         }
@@ -179,6 +194,33 @@ class Endpoint:
             waits = [frames.Wait([me], PAUSED, int(time.monotonic() - self.paused_since))]
         return frames.Progress(handshake.done, handshake.view, waits=waits, leaving=self._leaving)
 
+    def _tell_life(self) -> None:
+        """Sign how this node is, for all members."""
+        now, (peers, since) = time.monotonic(), self.awaited
+        waits = []
+        for peer in peers[:MOST_WANTED] if now - since > WAITING_SECONDS else ():
+            link = self.links.get(peer)
+            state, seconds = (SILENT, now - since) if link is None else link.state(since)
+            waits.append(frames.Wanted(peer, state, int(seconds)))
+        handshake = self.handshake
+        self.lives.tell(self.health(), handshake.view, handshake.done, waits, tacenda.__version__)
+
+    async def _live(self) -> None:
+        """Tell all members now and then how this node is, and what is known of the others."""
+        loop, first = asyncio.get_running_loop(), True
+        while True:
+            await asyncio.sleep(FIRST_LIFE_SECONDS if first else LIFE_SECONDS)
+            first = False
+            await loop.run_in_executor(None, self._tell_life)
+            self._pass_on_lives()
+
+    def _pass_on_lives(self) -> None:
+        for peer, link in self.links.items():
+            if link.connected and not link.waiting:
+                news = self.lives.due(peer)
+                if news is not None:
+                    link.tell(news)
+
     def tell_leaving(self) -> None:
         """Tell the neighbours that this node stops because of those for whom it waits."""
         self._leaving = True
@@ -262,6 +304,7 @@ class Endpoint:
                 for link in self.links.values()
                 if not self._calls(link.peer)
             ]
+        callers.append(asyncio.ensure_future(self._live()))
         self._ready.set()
         await self._stopping.wait()
         await self._hang_up()
@@ -279,6 +322,8 @@ class Endpoint:
 
     async def _hang_up(self) -> None:
         """End all conversations in order, so that the last notices are read."""
+        self._tell_life()
+        self._pass_on_lives()
         for link in self.links.values():
             link.close()
         end = time.monotonic() + LAST_WORDS_SECONDS

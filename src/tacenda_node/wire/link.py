@@ -16,8 +16,9 @@ from typing import Any
 
 from tacenda_node.protocol import frames
 from tacenda_node.protocol.contract_signatures import SignatureBook
+from tacenda_node.protocol.lives import Lives
 from tacenda_node.protocol.signed_rows import Witness, digest
-from tacenda_node.watch.causes import AWAY, CIRCLE, COMPUTING, FAULTS, FROZEN, Cause
+from tacenda_node.watch.causes import AWAY, CIRCLE, COMPUTING, FAULTS, FROZEN, PAUSED, Cause
 from tacenda_node.wire.mailbox import Key, Mailbox
 
 MOST_USELESS = 512  # frames in a row that change nothing, before the peer counts as flooding
@@ -45,6 +46,7 @@ class Link:
     on_total: Callable[[str, frames.Total], bool] = lambda peer, frame: False
     book: SignatureBook | None = None
     on_signatures: Callable[[str], None] = lambda contract: None
+    lives: Lives | None = None
     connected: bool = False
     # Of the present conversation: only signatures may be sent (`Handshake.ready`)
     waiting: bool = False
@@ -108,6 +110,8 @@ class Link:
         """What the peer said of itself at the handshake."""
         self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
         self.used(view, done)
+        if self.lives is not None:
+            self.lives.met(self.peer)
         self.tell(frames.Progress(0, heard=self.witness.recent()))
         for proof in self.witness.evidence:
             self.tell(proof)
@@ -199,12 +203,22 @@ class Link:
             for wait in self.waits
         ]
         honest = [cause for cause in told if me not in cause.chain]
-        if not self.connected and not (self.leaving and honest):
-            return [Cause((self.peer,), FROZEN if self.hung else AWAY, now - self.left)]
-        if self.frozen:
-            return [Cause((self.peer,), FROZEN, now - self.seen)]
+        here, seconds = self.state(since)
+        if here in FAULTS and (self.connected or not (self.leaving and honest)):
+            return [Cause((self.peer,), here, seconds)]
         state = CIRCLE if told else COMPUTING
         return honest or [Cause((self.peer,), state, now - since)]
+
+    def state(self, since: float) -> tuple[str, float]:
+        """The peer's own state as seen here, and for how long; since: when this node began to
+        wait for it."""
+        now = time.monotonic()
+        if not self.connected:
+            return (FROZEN if self.hung else AWAY), now - self.left
+        if self.frozen:
+            return FROZEN, now - self.seen
+        paused = [wait for wait in self.waits if wait.state == PAUSED and len(wait.chain) == 1]
+        return (PAUSED if paused else COMPUTING), now - since
 
     def _hear_waits(self, frame: frames.Progress) -> None:
         """Keep what the peer says of its waits, if an honest member could say it."""
@@ -289,6 +303,8 @@ class Link:
             fresh |= self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
+        if isinstance(frame, frames.Lives):
+            return self.lives is not None and self.lives.take(self.peer, frame)
         if isinstance(frame, frames.Membership):
             self.on_membership(self.peer, frame)
             return False

@@ -102,6 +102,59 @@ function neighbours(f) {
   }));
 }
 
+const FAULTY = ["away", "frozen", "silent", "no news", "not heard of"];
+const kindOf = (state) => FAULTY.includes(state) ? "away" : state.replaceAll(" ", "-");
+function federation(f) {
+  $("federation").hidden = !f.members.length;
+  const away = f.members.filter((m) => FAULTY.includes(m.state)).map((m) => `${m.name} (${m.state})`);
+  text("roots", f.roots.length ? `${f.roots.map((r) => r.words).join("; ")}.`
+    : away.length ? `No member holds up the others; without news: ${away.join(", ")}.` : "No member holds up the others.");
+  $("roots").className = f.roots.some((r) => FAULTY.includes(r.state)) ? "headline bad" : "headline";
+  graph(f);
+  fill($("members").tBodies[0], f.members.map((m) => {
+    const row = make("tr"), state = cell("State"), heard = m.heard_seconds !== null;
+    state.append(make("span", m.state, { class: `state ${kindOf(m.state)}` }));
+    const waits = m.waits_for.length ? `${m.waits_for.join(", ")}, ${span(m.waits_seconds)}` : "";
+    const clock = m.clock_seconds ? `, clock ${span(Math.abs(m.clock_seconds))} ${m.clock_seconds > 0 ? "ahead" : "behind"}` : "";
+    row.append(make("th", m.name + (m.name === f.member ? " (here)" : ""), { scope: "row" }), state,
+      cell("Round", heard ? `${m.round}${m.rounds_behind > 0 ? ` (${m.rounds_behind} behind)` : ""}` : "", "number"),
+      cell("Waits for", waits), cell("Last heard", heard ? `${span(m.heard_seconds)} ago` : "never"),
+      cell("Disk free", m.disk_free_bytes === null ? "" : size(m.disk_free_bytes)),
+      cell("Budget left", m.epsilon_left === null ? "not told" : `epsilon ${short(m.epsilon_left)}`),
+      cell("Version, clock", m.version + clock));
+    return row;
+  }));
+}
+function graph(f) {
+  const n = f.members.length, at = {}, [cx, cy, r] = [220, 200, n > 1 ? 140 : 0];
+  f.members.forEach((m, k) => {
+    const angle = 2 * Math.PI * k / n - Math.PI / 2;
+    at[m.name] = { x: cx + r * Math.cos(angle), y: cy + r * Math.sin(angle), c: Math.cos(angle), s: Math.sin(angle) };
+  });
+  const head = draw("marker", { id: "tip", viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto" });
+  head.append(draw("path", { d: "M0 0L10 5L0 10z", class: "tip" }));
+  const defs = draw("defs", {});
+  defs.append(head);
+  const parts = [defs], radius = n > 30 ? 4 : 9;
+  for (const [a, b] of f.edges) if (at[a] && at[b]) parts.push(draw("line", { x1: at[a].x, y1: at[a].y, x2: at[b].x, y2: at[b].y, class: "edge" }));
+  const arrows = [];
+  for (const m of f.members) for (const to of m.waits_for) {
+    const a = at[m.name], b = at[to];
+    if (!a || !b) continue;
+    const d = Math.hypot(b.x - a.x, b.y - a.y), u = (b.x - a.x) / d, v = (b.y - a.y) / d, gap = radius + 4;
+    parts.push(draw("line", { x1: a.x + u * gap, y1: a.y + v * gap, x2: b.x - u * gap, y2: b.y - v * gap, class: "waits", "marker-end": "url(#tip)" }));
+    arrows.push(`${m.name} waits for ${to}`);
+  }
+  const roots = f.roots.map((x) => x.member);
+  for (const m of f.members) {
+    const p = at[m.name], anchor = p.c > 0.3 ? "start" : p.c < -0.3 ? "end" : "middle";
+    parts.push(draw("circle", { cx: p.x, cy: p.y, r: radius, class: `member ${kindOf(m.state)}${roots.includes(m.name) ? " root" : ""}` }));
+    if (n <= 60) parts.push(draw("text", { x: p.x + p.c * (radius + 7), y: p.y + p.s * (radius + 12) + 4, "text-anchor": anchor, class: m.name === f.member ? "here" : "" }, m.name));
+  }
+  $("graph").replaceChildren(...parts);
+  text("graph-words", `Lines are the edges of the contract; an arrow points from a member to the one it waits for. ${arrows.length ? `Now ${arrows.join(", ")}.` : "Now none waits."}`);
+}
+
 function privacy(f) {
   const run = f.run, all = f.lasting;
   if (run) {
@@ -211,7 +264,7 @@ async function ask() {
     lastAnswer = f.at;
     $("enter").hidden = true;
     $("status").hidden = false;
-    overview(f); neighbours(f); privacy(f); evaluation(f); machine(f); log(f);
+    overview(f); federation(f); neighbours(f); privacy(f); evaluation(f); machine(f); log(f);
   } catch (gone) {
     const since = lastAnswer === null ? "" : ` Its last answer is of ${stamp(lastAnswer)}.`;
     const said = `The node does not answer: it has ended, or the way to it is broken.${since} Run tacenda node status to see why.`;

@@ -67,7 +67,8 @@ def _observer(folder: Path, link: Any, **endpoint: Any) -> Observer:
     )
     clocks = SimpleNamespace(clock_trouble=lambda name: "")
     thread = {"alive": True, "started": True, "refused": 3, "links": {"m1": link}, **endpoint}
-    thread = {"handshake": clocks, "causes": list, **thread}
+    none = SimpleNamespace(heard=dict)
+    thread = {"handshake": clocks, "causes": list, "lives": none, **thread}
     log = SimpleNamespace(info=lambda *a, **k: None, warning=lambda *a, **k: None)
     display = Display(contract, "m0", SimpleNamespace(**thread), log, quiet=True)
     display.done = 3
@@ -221,6 +222,7 @@ def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
         *("wait_seconds_total", "write_seconds_total", "sent_bytes", "received_bytes"),
         *("refused_callers", "peers", "run", "lasting", "certificate_expires"),
         *("certificate_days", "disk_free_bytes", "log", "stopped", "to_do", "evaluation"),
+        *("members", "roots", "edges"),  # what all sign for all (`protocol.lives`), and the graph
         "causes",  # who is waited for, as the neighbours say
     }
     # Of the evaluation: terms, the public number of held-out records, and what was released
