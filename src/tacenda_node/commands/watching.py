@@ -17,7 +17,7 @@ from tacenda_node.watch.status import MemberStatus, NodeStatus, about, day, dura
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")]
 
 
-@node_app.command("status", short_help="State of a node and of all members: rounds, waits, spending.")
+@node_app.command("status", short_help="State of a node and of all members: rounds, waits.")
 def node_status(
     folder: Annotated[
         Path | None,
