@@ -67,7 +67,7 @@ def _refusal(
     constants = Constants.declared(
         loss=loss, regulariser=regulariser, clip_norm=clip_norm, classes=3
     )
-    facts = Facts(np.full(4, 100.0), 5 * constants.n_outputs, constants)
+    facts = Facts(np.full(4, 100.0), 5 * constants.n_outputs, constants).of_outcomes(5)
     try:
         ALGORITHMS[algorithm]().check(facts, Topology.of(graph.complete(4)), 10, private)
     except UnsupportedError as refused:

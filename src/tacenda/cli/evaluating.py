@@ -231,6 +231,17 @@ def _print_private(found: Any) -> None:
             title="Confusion matrix: noisy counts with intervals",
             right=range(1, len(names) + 1),
         )
+    if found.cuts:
+        print()
+        show.table(
+            ["cut", "predicted", "observed", "Brier score"],
+            [
+                [c["cut"], f"{c['predicted']:.3f}", _ends(c["observed"]), _ends(c["brier"])]
+                for c in found.cuts
+            ],
+            title="Shares of the records beyond each cut",
+            right=(1, 2, 3),
+        )
     if found.class_table:
         print()
         show.table(
@@ -282,12 +293,18 @@ def _ends(row: dict[str, float]) -> str:
 
 def _measured(model: Any, rows: Any, labels: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     from tacenda.evaluation import figures, measures
+    from tacenda.evaluation.outcome_measures import is_outcome
 
     scores = model.scores(rows)
     if model.classes is None:
         guessed = model.units.predictions(scores)
         values = measures.regression(labels, guessed, loss=model.loss, level=model.level)
         return values, figures.regression(labels, guessed)
+    if model.loss is not None and is_outcome(model.loss):
+        return (
+            measures.outcomes(labels, scores, model.loss),
+            figures.outcomes(labels, scores, model.loss, model.classes),
+        )
     how = {"probabilities": model.probabilities}
     return (
         measures.classification(labels, scores, **how),
@@ -329,6 +346,17 @@ def _print(found: dict[str, Any]) -> None:
             ],
             title="Classes",
             right=(1, 2),
+        )
+    if drawn.get("cuts"):
+        print()
+        show.table(
+            ["cut", "predicted", "observed", "Brier score"],
+            [
+                [c["cut"], *(show.number(c[w], 3) for w in ("predicted", "observed", "brier"))]
+                for c in drawn["cuts"]
+            ],
+            title="Shares of the records beyond each cut",
+            right=(1, 2, 3),
         )
     if drawn.get("calibration"):
         print()

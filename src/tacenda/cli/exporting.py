@@ -14,6 +14,7 @@ from tacenda import checks
 from tacenda.cli import flags, show
 from tacenda.cli.predicting import Folder, Node, Run
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.evaluation.outcome_measures import is_outcome
 from tacenda.exports.portable import Output, Portable, Term, lines_of, terms_of
 
 STACKED = {"PrivateOrdinalClassifier": "ordered", "PrivateDiscreteHazard": "hazards"}
@@ -87,6 +88,8 @@ def _linear(
 
     model = open_model(folder, run, node)
     constant = np.asarray(model.intercept, float)
+    if is_outcome(model.loss):
+        return _outcome(folder, model, promise, source)
     label = "label"
     empty: tuple[str, ...] = ()
     terms: tuple[Term, ...]
@@ -104,6 +107,21 @@ def _linear(
         units=model.units,
     )
     return Portable(model.name, terms, constant, output, empty, _promised(promise), source)
+
+
+def _outcome(folder: Path, model: Any, promise: Any, source: dict[str, Any]) -> Portable:
+    """A run's model of ordered classes or of times: one score, and a cut for each question."""
+    assert model.schema is not None  # such labels are declared in a schema
+    own = terms_of(model.schema, model.weights)[1]
+    terms = terms_of(model.schema, model.weights[:1])[0]
+    schema, cuts = model.schema, -np.asarray(own, float)
+    kind: Any = "hazards" if schema.label.survival else "ordered"
+    if kind == "hazards":
+        output = Output(kind, schema.label.name, cuts=cuts, periods=tuple(schema.survival.points))
+    else:
+        output = Output(kind, schema.label.name, model.classes, True, np.sort(cuts))
+    named, empty = model.name, schema.missing_values
+    return Portable(named, terms, np.zeros(1), output, empty, _promised(promise), source)
 
 
 def _lines(

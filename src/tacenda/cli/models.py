@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacenda import checks
+from tacenda import checks, losses
 from tacenda._types import Array, Floats
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.evaluation.class_measures import class_probabilities, predicted_classes
+from tacenda.evaluation.figures import cut_names
+from tacenda.evaluation.outcome_measures import Outcomes, is_outcome
 from tacenda.evaluation.units import Units
 from tacenda.losses.registry import predicts
+from tacenda.losses.stacked import stated_weights
 
 if TYPE_CHECKING:
     from tacenda.evaluation.coefficients import CoefficientTable
@@ -50,14 +53,15 @@ class Model:
     run: Any = None  # the RunResult that holds it, unless it is one node's model or exported
 
     def scores(self, rows: Any) -> Array:
-        """(N,) for a regression or two classes, else (N, K)."""
+        """(N,) for a regression or two classes, else (N, K); (N, T) for T questions."""
         if rows.shape[1] != self.weights.shape[1]:
             raise InputError(
                 f"the records have {rows.shape[1]} features, and the model {self.name} has "
                 f"{self.weights.shape[1]}; give the data with the columns that it was fitted on."
             )
         found = np.asarray(rows @ self.weights.T) + self.intercept
-        return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
+        one = found.shape[1] == 1 and not is_outcome(self.loss)
+        return np.asarray(found[:, 0] if one else found)
 
     def columns(self, scores: Array, threshold: float | None = None) -> dict[str, list[Any]]:
         """The prediction of every record, with probabilities where the loss has them, else the
@@ -69,6 +73,8 @@ class Model:
             )
         if self.classes is None:
             return {"prediction": self.units.predictions(scores).tolist()}
+        if is_outcome(self.loss):
+            return self._outcomes(scores)
         guessed = predicted_classes(scores)
         if threshold is not None:
             least = checks.between("--threshold", threshold, 0.0, 1.0)
@@ -85,6 +91,19 @@ class Model:
                 return {**found, "score": scores.tolist()}
         named = {f"{what} {c}": values[:, k].tolist() for k, c in enumerate(self.classes)}
         return {**found, **named}
+
+    def _outcomes(self, scores: Array) -> dict[str, list[Any]]:
+        """The most probable of ordered classes with the chance of each; of times the chance of no
+        event by each point."""
+        found = Outcomes.of_records(losses.by_name(str(self.loss)), scores, np.zeros(len(scores)))
+        if found.survival:
+            names = cut_names(str(self.loss), self.classes, found.cuts)
+            return {name: found.beyond[:, k].tolist() for k, name in enumerate(names)}
+        assert self.classes is not None
+        chances = found.class_chances
+        most = chances.argmax(axis=1)
+        named = {f"probability {c}": chances[:, k].tolist() for k, c in enumerate(self.classes)}
+        return {"prediction": [self.classes[k] for k in most], **named}
 
 
 def open_model(folder: Path, run: str | None = None, node: int | None = None) -> Model:
@@ -112,8 +131,7 @@ def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
     result = load(home.path / files[name])
     about, dataset = result.settings["problem"], manifest["dataset"]
     schema = Schema.read(home.schema_path) if home.schema_path.is_file() else None
-    weights = _one_of(np.asarray(result.models, float), node)
-    weights = weights.reshape(-1, int(about["n_features"]))
+    weights = stated_weights(about, _one_of(np.asarray(result.models, float), node))
     if schema is not None and schema.additive:
         from tacenda.evaluation.shapes import Spread, monotone
 
@@ -317,10 +335,10 @@ def held_out_problem(
     persons where the run's promise is to persons; size: the public number for each node."""
     from scipy import sparse
 
-    from tacenda import losses
     from tacenda.data.partition import by_person, even
     from tacenda.evaluation.private import counts_for
     from tacenda.problem.problem import Problem
+    from tacenda.questions.outcomes import outcome_model
 
     weights, units = model.weights, model.units
     if np.any(model.intercept):
@@ -342,7 +360,7 @@ def held_out_problem(
         labels = (np.asarray(labels, float) - units.centre) / units.reach
     else:
         loss = "multinomial" if several else "logistic"
-        if not model.probabilities:
+        if not model.probabilities and not is_outcome(model.loss):
             loss = "multiclass-hinge" if several else "hinge"
     section = None if model.config is None else model.config.privacy
     most = None if section is None else section.records_per_person
@@ -364,6 +382,10 @@ def held_out_problem(
         fingerprints=fingerprints,
     )
     learnt, meaning = problem.loss, predicts(model.loss)
+    if is_outcome(model.loss):
+        learnt = losses.by_name(str(model.loss))
+        counted = counts_for(learnt, len(model.classes or ()))
+        return problem, counted, outcome_model(learnt, weights, len(model.classes or ()))
     if model.loss is not None and meaning == "log-rate":
         learnt = losses.by_name(model.loss)
     elif model.loss is not None and meaning == "quantile" and model.level is not None:

@@ -195,10 +195,12 @@ def _of_schema(given: flags.Given) -> RunConfig:
     schema = Schema.read(given["schema"]).as_model(bare.problem.model)
     shape = {"features": len(schema.feature_names), "classes": len(schema.label.classes or ())}
     found = _bare({**given, **shape, "schema": None})
-    if found.problem.row_scale is not None:
-        return found
-    problem = found.problem.model_copy(update={"row_scale": schema.row_scale})
-    return found.model_copy(update={"problem": problem})
+    said: dict[str, Any] = {}
+    if found.problem.row_scale is None:
+        said["row_scale"] = schema.row_scale
+    if found.problem.loss == "auto":
+        said["loss"] = schema.label.usual_loss
+    return found.model_copy(update={"problem": found.problem.model_copy(update=said)})
 
 
 def _has_owners(config: RunConfig) -> bool:

@@ -79,6 +79,22 @@ def draft(
             "so, or refuse them."
         ),
     ] = None,
+    ordered: Annotated[
+        str | None, typer.Option(help="The label's classes from low to high, as none,some,much.")
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Predict the time until an event: its column; with --event, --points."),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(help="The column that tells whether the event was seen.")
+    ] = None,
+    happened: Annotated[
+        str, typer.Option(help="Its values that mean that it was seen, with commas between.")
+    ] = "1",
+    points: Annotated[
+        str | None, typer.Option(help="Public time points, rising, as 100,200,400.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
     as_json: flags.Json = False,
 ) -> None:
@@ -92,6 +108,8 @@ def draft(
 
     Example: tacenda schema draft flights.csv --label late --cyclic hour=24,month=12 --dates
     --levels most-frequent:50 --missing indicator --out flights.toml --force
+
+    Example: tacenda schema draft patients.csv --time days --event relapse --points 200,400,800
     """
     from tacenda.data.draft import Draft
     from tacenda.errors import InputError
@@ -116,6 +134,8 @@ def draft(
         dates=dates,
         levels=levels,
         missing=None if missing is None else missing.value,
+        ordered=[one.strip() for one in (ordered or "").split(",") if one.strip()],
+        survival=_survival(time, event, happened, points),
     )
     schema = found.schema
     if out is not None:
@@ -141,6 +161,25 @@ def draft(
             f"Next: edit {out}, then `tacenda schema check {out} --data {file}`; where every value "
             f"is public, `tacenda schema confirm {out} --all`."
         )
+
+
+def _survival(
+    time: str | None, event: str | None, happened: str, points: str | None
+) -> dict[str, Any] | None:
+    """What the flags say of times and events; None where they say nothing."""
+    from tacenda.errors import InputError
+
+    given = {"--time": time, "--event": event, "--points": points}
+    if not any(given.values()):
+        return None
+    if absent := [flag for flag, value in given.items() if value is None]:
+        raise InputError(f"--time, --event and --points go together; give {', '.join(absent)} too.")
+    try:
+        ends = tuple(float(point) for point in str(points).split(","))
+    except ValueError:
+        raise InputError(f"--points must be numbers with commas between, not {points!r}.") from None
+    seen = tuple(word.strip() for word in happened.split(","))
+    return {"time": time, "event": event, "happened": seen, "points": ends}
 
 
 def _periods(texts: list[str] | None) -> dict[str, float]:

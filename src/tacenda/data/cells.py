@@ -15,6 +15,7 @@ from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.data import dates
 from tacenda.data.coded import Coded, Entries, is_number
 from tacenda.data.columns import CategoricalColumn, NumericColumn
+from tacenda.data.label import Survival
 from tacenda.data.readers import column_names, source_name
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
@@ -28,7 +29,7 @@ def check_columns(schema: Schema, source: str | Path, *, label: bool = True) -> 
 
 
 def require_columns(schema: Schema, columns: Collection[str], source: str, *, label: bool) -> None:
-    wanted = [column.name for column in schema.columns] + ([schema.label.name] if label else [])
+    wanted = [column.name for column in schema.columns] + (label_columns(schema) if label else [])
     if label and schema.node_column is not None:
         wanted.append(schema.node_column)
     if label and schema.person is not None:
@@ -69,7 +70,31 @@ def _lacks(schema: Schema, column: NumericColumn | CategoricalColumn, table: Tab
 
 def lacks_label(schema: Schema, table: Table) -> Flags:
     label = schema.label
+    if label.survival:
+        return life_cells(schema.survival, schema, table) < 0
     return is_missing(schema, table.columns[label.name], label.classes is None)
+
+
+def label_columns(schema: Schema) -> list[str]:
+    """The columns that the label is read from."""
+    if schema.label.survival and schema.survival is not None:
+        return [schema.survival.event, schema.survival.time]
+    return [schema.label.name]
+
+
+def life_cells(asked: Survival | None, schema: Schema, table: Table) -> Ints:
+    """(n,) each record's cell: the period of its event, or how many points it has reached without;
+    -1 where its time or event is missing."""
+    assert asked is not None
+    time = readable_numbers(schema, asked.time, table)
+    happened = level_places(schema, asked.event, asked.spellings, table) >= 0
+    gone = missing_cells(schema, asked.event, table)
+    points, count = np.array(asked.points), len(asked.points)
+    period = np.searchsorted(points, time)  # in (points[k - 1], points[k]]
+    reached = count + np.searchsorted(points, time, side="right")
+    late = period == count  # after the last point: not seen by then
+    cells = np.where(happened & ~late, period, np.where(late, 2 * count, reached))
+    return np.where(np.isnan(time) | (time <= 0) | gone, -1, cells)
 
 
 def is_missing(schema: Schema, cells: Any, number: bool = False) -> Flags:
@@ -236,6 +261,8 @@ def label_values(schema: Schema, table: Table, keep: Flags) -> Array:
         numbers = values if own is None else values[own]
         centre, reach = label.centre_and_reach
         return (np.clip(numbers, label.low, label.high) - centre) / reach
+    if label.survival:
+        return life_cells(schema.survival, schema, table)[keep]
     codes = places_in(Coded.of(cells), label.classes)
     wrong = (codes < 0) & keep
     if wrong.any():

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from tacenda.checks import nearest
 from tacenda.data.draft_columns import Answers, ColumnDraft, Present, column_of, label_of
+from tacenda.data.label import Survival
 from tacenda.data.readers import column_names, read_table, source_name
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
@@ -79,6 +82,8 @@ class Draft:
         dates: bool = False,
         levels: str | None = None,
         missing: Literal["drop", "indicator", "error"] | None = None,
+        ordered: Sequence[str] = (),
+        survival: Mapping[str, Any] | None = None,
     ) -> Draft:
         """Draft a schema from data, with the questions that it leaves open.
 
@@ -110,6 +115,10 @@ class Draft:
         missing : {"drop", "indicator", "error"} or None, default=None
             What to do with records that lack cells: leave them out, keep them with a feature that
             says so in each column with gaps, or refuse them. None leaves them out, and asks.
+        ordered : sequence of str, default=()
+            The label's classes from the lowest to the highest, where they have an order.
+        survival : dict or None, default=None
+            Predict the time until an event: the fields of `Survival`, in place of a label.
 
         Returns
         -------
@@ -122,8 +131,10 @@ class Draft:
         else:
             source = Table.of(source)
             known, origin = list(source.columns), source.source
-        label = _label_name(known, origin, label, drop)
+        asked = None if survival is None else _survival(survival, label)
+        label = asked.event if asked is not None else _label_name(known, origin, label, drop)
         periods, most = dict(cyclic or {}), _most_levels(levels)
+        drop = list(drop) if asked is None else [*drop, asked.time]
         told = _told(known, origin, label, node, categorical, numeric, drop, log, tuple(periods))
         table = read_table(source) if isinstance(source, str | Path) else source
         found, columns, gaps = [], [], []
@@ -147,19 +158,22 @@ class Draft:
         present = Present.of(table.columns[label])
         if present.has_gaps:
             gaps.append(label)
-        proposed, seen = label_of(label, present)
+        proposed: dict[str, Any] = {"survival": asked}
+        if asked is None:
+            proposed["label"], about = label_of(label, present, ordered)
+            found.append(about)
         schema = Schema.build(
             name=name or Path(table.source).stem,
             notes=_notes(found, gaps if missing is None else ()),
             columns=tuple(columns),
-            label=proposed,
+            **proposed,
             node_column=node,
             missing="error" if missing == "error" else "drop",
             # Numbers are centred on the middle of their bounds, not of the data: a constant feature
             # makes up for the difference.
             intercept=True,
         )
-        return cls(schema, (*found, seen), tuple(gaps), missing is None)
+        return cls(schema, tuple(found), tuple(gaps), missing is None)
 
 
 def draft_schema(
@@ -176,6 +190,8 @@ def draft_schema(
     dates: bool = False,
     levels: str | None = None,
     missing: Literal["drop", "indicator", "error"] | None = None,
+    ordered: Sequence[str] = (),
+    survival: Mapping[str, Any] | None = None,
 ) -> Schema:
     """Draft a schema from data, to be read and corrected by somebody who knows the field.
 
@@ -212,6 +228,10 @@ def draft_schema(
     missing : {"drop", "indicator", "error"} or None, default=None
         What to do with records that lack cells: leave them out, keep them with a feature that says
         so in each column with gaps, or refuse them. None leaves them out, and asks.
+    ordered : sequence of str, default=()
+        The label's classes from the lowest to the highest, where they have an order.
+    survival : dict or None, default=None
+        Predict the time until an event: the fields of `Survival`, in place of a label.
 
     Raises
     ------
@@ -238,6 +258,8 @@ def draft_schema(
         dates=dates,
         levels=levels,
         missing=missing,
+        ordered=ordered,
+        survival=survival,
     ).schema
 
 
@@ -313,3 +335,17 @@ def _notes(columns: Iterable[ColumnDraft], missing: Sequence[str]) -> str:
             "see missing = 'impute' and missing_indicator = true."
         )
     return notes
+
+
+def _survival(given: Mapping[str, Any], label: str | None) -> Survival:
+    """What was said of times and events, which is the label."""
+    if label not in (None, given.get("event")):
+        raise InputError(
+            f"label {label!r} and survival were both given: a schema predicts one of them; leave "
+            "one out."
+        )
+    try:
+        return Survival(**given)
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InputError(f"survival needs time, event and points: {said}.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -360,8 +361,16 @@ def _left_out(name: str, reason: str) -> Proposal:
     return None, ColumnDraft(name, "left out", reason)
 
 
-def label_of(name: str, present: Present) -> tuple[Label, ColumnDraft]:
+def label_of(name: str, present: Present, order: Sequence[str] = ()) -> tuple[Label, ColumnDraft]:
     values = present.levels
+    if order:
+        if unknown := sorted(set(values) - set(order)):
+            raise InputError(
+                f"ordered must name every class of {name!r} from low to high; {len(unknown)} of "
+                f"the values found are not among {list(order)}."
+            )
+        label = Label(name=name, classes=tuple(order), ordered=True, confirmed=False)
+        return label, ColumnDraft(name, "label, ordered classes")
     if len(values) < 2:
         raise InputError(
             f"label {name!r} shows fewer than two classes, so none can be proposed; "

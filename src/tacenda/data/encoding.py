@@ -24,6 +24,7 @@ from tacenda.data.cells import (
     first_of,
     gap_of,
     is_missing,
+    label_columns,
     label_values,
     lacks_label,
     level_codes,
@@ -256,6 +257,8 @@ def usable(schema: Schema, table: Table) -> Flags:
             good &= ~unreadable(schema, cells, column.date)
         elif column.unknown != "column":
             good &= level_codes(schema, column, cells) >= 0
+    if schema.label.survival:
+        return good & ~lacks_label(schema, table)
     cells = table.columns[schema.label.name]
     if schema.label.classes is None:
         return good & ~unreadable(schema, cells)
@@ -288,7 +291,7 @@ def _listed(
     are, and how a ledger knows them again is kept."""
     drops = schema.missing == "drop"
     names = [
-        schema.label.name,
+        *label_columns(schema),
         *holder_columns(schema),
         *(column.name for column in schema.columns),
     ]
@@ -357,6 +360,8 @@ def as_read(schema: Schema, table: Table) -> Array:
         for column in schema.columns
         if column.name in cells
     }
+    if schema.label.survival and schema.survival is not None and schema.survival.time in cells:
+        columns[schema.survival.time] = cells[schema.survival.time]
     return fingerprints(columns, cells.get(schema.label.name))
 
 
@@ -433,7 +438,7 @@ def _facts(
 def _typed(schema: Schema, table: Table) -> Table:
     """The table with what the schema uses of it as floats or as coded text, whose cells are then
     looked at once for each entry."""
-    used = {part.name for part in (*schema.columns, schema.label)} | set(holder_columns(schema))
+    used = {*(c.name for c in schema.columns), *label_columns(schema), *holder_columns(schema)}
     columns = {
         name: Coded.of(cells) if name in used and cells.dtype.kind != "f" else cells
         for name, cells in table.columns.items()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from tacenda.data.columns import Part, distinct, ordered
+from tacenda.errors import InputError
 
 
 class Label(Part):
@@ -19,6 +20,11 @@ class Label(Part):
         Name of the column in the table.
     classes : tuple of str or None, default=None
         For classification; codes follow their order.
+    ordered : bool, default=False
+        Whether the classes have an order, from the lowest to the highest.
+    survival : bool, default=False
+        Whether the label is the schema's [survival]: classes are then the cells of its life table.
+        A schema with [survival] and without [label] has such a label.
     low : float or None, default=None
         Public lower bound, for regression.
     high : float or None, default=None
@@ -43,6 +49,8 @@ class Label(Part):
 
     name: str = Field(min_length=1)
     classes: tuple[str, ...] | None = None
+    ordered: bool = False
+    survival: bool = False
     low: float | None = None
     high: float | None = None
     scale_to: Literal["symmetric"] | None = None
@@ -69,6 +77,8 @@ class Label(Part):
                         "leave it out where there are classes"
                     )
             distinct(f"label {self.name!r}: classes", self.classes)
+        elif self.ordered:
+            raise ValueError(f"label {self.name!r}: ordered is for classes; leave it out")
         elif self.low is not None and self.high is not None:
             ordered(self.name, self.low, self.high)
             if self.typical is not None and (
@@ -80,6 +90,33 @@ class Label(Part):
                     f"{self.typical:g}"
                 )
         return self
+
+    @property
+    def stacked(self) -> bool:
+        """Whether its usual loss asks several questions about a record, which need a constant."""
+        return self.ordered or self.survival
+
+    @property
+    def usual_loss(self) -> str:
+        """The loss that goes with the label, where nobody names one."""
+        if self.stacked:
+            return "discrete-hazard" if self.survival else "ordinal"
+        if self.classes is None:
+            return "huber"
+        return "logistic" if len(self.classes) == 2 else "multinomial"
+
+    def check_loss(self, where: str, loss: Any) -> None:
+        """Refuse a loss that does not fit what is declared of the label."""
+        wanted = {"order": self.ordered, "hazard": self.survival}
+        if wanted.get(loss.predicts, not self.survival):
+            return
+        remedy = {
+            "order": "declare ordered = true under [label], with the classes from low to high",
+            "hazard": "declare [survival] with time, event and points, and leave [label] out",
+        }.get(loss.predicts, "use 'discrete-hazard', or declare a [label]")
+        raise InputError(
+            f"{where} {loss.name!r} does not fit the schema's label {self.name!r}; {remedy}."
+        )
 
     @property
     def encoded_range(self) -> tuple[float, float] | None:
@@ -131,6 +168,13 @@ class Survival(Part):
         if not all(math.isfinite(b) and a < b for a, b in zip(ends, ends[1:], strict=False)):
             raise ValueError(f"survival points must be rising and above 0, not {self.points}")
         return self
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a life table counts: events by period, and records last seen without one by how many
+        points they had reached."""
+        by = [f"event by {point:g}" for point in self.points]
+        return (*by, *(f"none, seen until {point:g}" for point in (0.0, *self.points)))
 
     @property
     def spellings(self) -> tuple[str, ...]:

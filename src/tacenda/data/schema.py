@@ -49,7 +49,7 @@ class Schema(Part):
     columns : tuple of NumericColumn or CategoricalColumn
         In feature order.
     label : Label
-        The column to predict.
+        The column to predict; left out where it is the time until an event, as [survival] says.
     node_column : str or None, default=None
         The column that names the holder of each record.
     person : str or None, default=None
@@ -65,7 +65,7 @@ class Schema(Part):
         that no row can exceed, shortens none. Where rows may be shortened, coefficients have no
         original units, and there are no intervals.
     intercept : bool, default=False
-        A constant feature of value 1.
+        A constant feature of value 1. Ordered classes and survival always have it.
     survival : Survival or None, default=None
         Columns of time and event, and the time points at which survival is estimated.
     pairs : tuple of (str, str), default=()
@@ -96,6 +96,18 @@ class Schema(Part):
     survival: Survival | None = None
     pairs: tuple[tuple[str, str], ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _label_of_survival(cls, values: Any) -> Any:
+        """A schema with [survival] and without [label] predicts the former."""
+        if not isinstance(values, dict) or not isinstance(values.get("survival"), (dict, Survival)):
+            return values
+        if values.get("label") is None:
+            asked = Survival.model_validate(values["survival"])
+            label = Label(name=asked.event, classes=asked.cells, survival=True)
+            values = {**values, "label": label}
+        return values
+
     @field_validator("columns")
     @classmethod
     def _names(cls, columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -105,6 +117,16 @@ class Schema(Part):
     @model_validator(mode="after")
     def _whole(self) -> Schema:
         names = [column.name for column in self.columns]
+        if self.label.stacked and not self.intercept:
+            object.__setattr__(self, "intercept", True)
+        if self.label.survival:
+            if self.survival is None or self.label.classes != self.survival.cells:
+                raise ValueError("survival is a label only where [survival] says its points")
+            if self.survival.time in names:
+                raise ValueError(
+                    f"the time {self.survival.time!r} must not be among the columns too; remove it "
+                    "there"
+                )
         for pair in self.pairs:
             if pair[0] == pair[1] or not set(pair) <= set(names):
                 raise ValueError(f"pairs must name two different columns each, not {list(pair)}")

@@ -26,7 +26,7 @@ def to_toml(schema: Schema) -> str:
     parts = [
         toml(fields),
         *([] if survival is None else ["[survival]\n" + toml(survival)]),
-        "[label]\n" + _declared(label),
+        *([] if schema.label.survival else ["[label]\n" + _declared(label)]),
         *("[[columns]]\n" + _declared(column) for column in columns),
     ]
     return "\n".join(parts)
@@ -95,6 +95,8 @@ _USUAL: dict[str, Any] = {
     "date": None,
     "two_valued": False,
     "typical": None,
+    "ordered": False,
+    "survival": False,
     "missing_indicator": False,
     "hats": None,
     "breaks": None,

@@ -11,7 +11,9 @@ from tacenda._types import Array, Flags, Floats
 from tacenda.errors import InputError
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.stacked import StackedModel
+from tacenda.evaluation.coefficients import RATIOS
 from tacenda.evaluation.measures import concordance
+from tacenda.losses.discrete_hazard import DiscreteHazard
 from tacenda.privacy.settings import Privacy
 
 
@@ -144,7 +146,7 @@ class PrivateDiscreteHazard(StackedModel):
     True
     """
 
-    _ratio = "a ratio of the hazard's odds, close to the hazard ratio where hazards are small"
+    _ratio = RATIOS["hazard"]
 
     def __init__(
         self,
@@ -198,10 +200,19 @@ class PrivateDiscreteHazard(StackedModel):
         """
         at_risk, happened = person_periods(*times_and_events(y), self.periods)
         X, _, scaling = self._checked_rows(X, np.zeros(len(at_risk)))
-        rows = scaling.rows(X)
         weights, bound = self._sample_weights(sample_weight, len(at_risk))
-        each = at_risk if weights is None else at_risk * weights[:, None]
-        return self._fit_stacked(rows, happened.astype(np.int64), nodes, scaling, each, bound)
+        return self._fit(
+            scaling.rows(X),
+            DiscreteHazard.cells(at_risk > 0, happened > 0),
+            nodes,
+            scaling,
+            "discrete-hazard",
+            "l2",
+            weights=weights,
+            weight_bound=bound,
+            clip_norm=None if self.epsilon is None else self.clip_norm,
+            classes=range(2 * at_risk.shape[1] + 1),
+        )
 
     def predict(self, X: Any) -> Array:
         """Compute the risk score of each person: the larger, the sooner the event.

@@ -15,6 +15,7 @@ from tacenda.estimators.base import handed_on
 from tacenda.estimators.classifiers import _PrivateClassifier
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.stacked import StackedModel
+from tacenda.evaluation.coefficients import RATIOS
 from tacenda.privacy.settings import Privacy
 
 
@@ -70,7 +71,7 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
     ['much']
     """
 
-    _ratio = "an odds ratio (of a higher class)"
+    _ratio = RATIOS["order"]
 
     def __init__(
         self,
@@ -118,11 +119,19 @@ class PrivateOrdinalClassifier(StackedModel, _PrivateClassifier):
         check_classification_targets(y)
         codes, self.classes_ = self._codes(y)
         rows = scaling.rows(X)
-        steps = np.arange(len(self.classes_) - 1)
         weights, bound = self._weights(sample_weight, codes)
-        each = None if weights is None else np.repeat(weights[:, None], len(steps), axis=1)
-        above = (codes[:, None] > steps).astype(np.int64)
-        return self._fit_stacked(rows, above, nodes, scaling, each, bound)
+        return self._fit(
+            rows,
+            codes,
+            nodes,
+            scaling,
+            "ordinal",
+            "l2",
+            weights=weights,
+            weight_bound=bound,
+            clip_norm=None if self.epsilon is None else self.clip_norm,
+            classes=range(len(self.classes_)),
+        )
 
     def _codes(self, y: Array) -> tuple[Ints, Array]:
         """Labels as positions in the classes, in the declared order."""

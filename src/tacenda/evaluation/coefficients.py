@@ -39,9 +39,11 @@ from tacenda.evaluation.declared_design import (
     shown_rules,
     spans_of,
 )
+from tacenda.evaluation.figures import cut_names
 from tacenda.inference.design import INTERCEPT, Design
 from tacenda.inference.result import Inference, cost_of, holm
 from tacenda.losses.registry import BUILT_IN, predicts
+from tacenda.losses.stacked import stated_weights
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.run_folder import RunFolder
 
@@ -223,6 +225,7 @@ def coefficient_table(
     notes: Sequence[str] = (),
     units: str = ORIGINAL,
     inference: Inference | None = None,
+    shared: bool = False,
 ) -> CoefficientTable:
     """Make the table of a linear model's coefficients.
 
@@ -251,6 +254,8 @@ def coefficient_table(
     inference : Inference or None, default=None
         Of the p coefficients and, behind them, the intercept if there is one; for K = 1. In place
         of `coef_std`, `intercept_std` and `errors`.
+    shared : bool, default=False
+        Whether all outputs have the same coefficients, which are then shown once.
 
     Examples
     --------
@@ -267,10 +272,11 @@ def coefficient_table(
     rows, last = [], []
     for k, values in enumerate(coef):
         output = str(outputs[k]) if outputs is not None and len(coef) > 1 else None
-        for j, value in enumerate(values):
+        for j, value in enumerate(values if k == 0 or not shared else values[:0]):
             error = None if std is None or math.isnan(std[k, j]) else float(std[k, j])
             effect = float(value * spans[j])
-            rows.append(Coefficient(str(names[j]), float(value), error, effect, output))
+            whose = "all" if shared else output
+            rows.append(Coefficient(str(names[j]), float(value), error, effect, whose))
         if intercept is not None:
             b = float(np.ravel(intercept)[k])
             error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
@@ -336,6 +342,11 @@ def inferred_notes(inference: Inference) -> list[str]:
 
 
 RATE_RATIO = "a rate ratio"  # what exp(coefficient) is where scores are logarithms of rates
+RATIOS = {
+    "log-rate": RATE_RATIO,
+    "order": "an odds ratio (of a higher class)",
+    "hazard": "a ratio of the hazard's odds, close to the hazard ratio where hazards are small",
+}
 
 
 def ratio_note(ratio: str) -> str:
@@ -407,12 +418,15 @@ def run_coefficients(
     >>> len(run_coefficients(result, ("a", "b", "c")))
     3
     """
-    p = int(result.settings["problem"]["n_features"])
-    w = np.asarray(result.model, float).reshape(-1, p)
-    std = None if result.noise_std is None else np.asarray(result.noise_std).reshape(-1, p)
+    about = result.settings["problem"]
+    w = stated_weights(about, result.model)
+    std = None if result.noise_std is None else stated_weights(about, result.noise_std)
+    p, loss = w.shape[1], BUILT_IN.get(str(about.get("loss")))
+    stacked = loss is not None and loss.stacked
+    outputs = cut_names(str(loss.name), outputs or True, len(w)) if stacked and loss else outputs
     constant = bool(len(names)) and names[-1] == INTERCEPT
     shown = names[: p - 1] if constant else names
-    if inference is None and not (schema is not None and schema.additive):
+    if inference is None and not stacked and not (schema is not None and schema.additive):
         inference = told_intervals(result, None if schema is None else design_of(schema))
     if schema is None or no_units_note(schema) is not None:
         notes = _ratios(result)
@@ -429,6 +443,7 @@ def run_coefficients(
             notes=notes,
             units=ENCODED,
             inference=inference,
+            shared=stacked,
         )
     design = design_of(schema, result.settings["problem"].get("loss"))
     values = w @ design.matrix.T + design.offset
@@ -451,6 +466,7 @@ def run_coefficients(
         errors=how_known(result),
         notes=[*reference_notes(schema), *_ratios(result)],
         inference=inference,
+        shared=stacked,
     )
 
 
@@ -468,8 +484,8 @@ def told_intervals(result: RunResult, design: Design | None = None) -> Inference
 
 
 def _ratios(result: RunResult) -> list[str]:
-    of_rates = predicts(result.settings["problem"].get("loss")) == "log-rate"
-    return [ratio_note(RATE_RATIO)] if of_rates else []
+    ratio = RATIOS.get(str(predicts(result.settings["problem"].get("loss"))))
+    return [] if ratio is None else [ratio_note(ratio)]
 
 
 def _short(value: float | None) -> str:

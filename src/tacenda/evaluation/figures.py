@@ -10,17 +10,23 @@ drawings. Computed without noise.
     regression       residuals  [{share, value}]: quantiles of label - prediction
                      fit        [{records, predicted, observed}]: means over tenths of the records,
                                 in the order of their prediction
+    outcomes         cuts       [{cut, predicted, observed, brier}]: of ordered classes the shares
+                                above each step, of times those without the event by each point
+                     calibration_at [{cut, bins}], bins as in calibration, at three of the cuts
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tacenda import losses
 from tacenda._types import Array
 from tacenda.evaluation.class_measures import class_probabilities, predicted_classes
+from tacenda.evaluation.outcome_measures import Outcomes, horizons
 
 POINTS = 61  # of a curve
 MOST_CURVES = 10  # classes beyond these have no curve of their own
@@ -33,6 +39,8 @@ TITLES = {
     "residuals": "Residuals",
     "fit": "Predicted and observed",
     "confusion": "Confusion matrix",
+    "calibration_at": "Calibration at the cuts",
+    "cuts": "Shares beyond each cut",
 }
 
 
@@ -96,9 +104,82 @@ def regression(labels: Array, predictions: Array) -> dict[str, Any]:
     }
 
 
+def outcomes(cells: Array, scores: Array, loss: str, classes: Any) -> dict[str, Any]:
+    """Figures of ordered classes, or of the time until an event: outcomes (N,) against scores
+    (N, T). classes: names of the outcomes, or True."""
+    learnt = losses.by_name(loss)
+    o = Outcomes.of_records(learnt, scores, np.asarray(cells, np.int64))
+    cuts = cut_names(loss, classes, o.cuts)
+    found: dict[str, Any] = {
+        "cuts": [
+            {"cut": name, "predicted": float(p), "observed": float(x), "brier": float(b)}
+            for name, p, x, b in zip(cuts, o.predicted, o.observed, o.brier, strict=True)
+        ],
+        "calibration_at": [
+            {"cut": cuts[k], "bins": _calibration_at(o, k)} for k in horizons(o.cuts)
+        ],
+    }
+    if not o.survival:
+        names = list(range(o.cuts + 1)) if classes is True else list(classes)
+        counts = np.zeros((len(names), len(names)), int)
+        np.add.at(counts, (o.cell, o.classes), 1)
+        found["confusion"] = {"classes": [str(c) for c in names], "counts": counts.tolist()}
+        found["classes"] = _per_class(counts, names)
+    return found
+
+
+def cut_names(loss: str, classes: Any, t: int) -> list[str]:
+    """What it means to lie beyond each of T cuts."""
+    if losses.by_name(loss).predicts == "hazard":
+        return [
+            f"no event by point {k + 1}" if classes is True else f"no {classes[k]}"
+            for k in range(t)
+        ]
+    return [f"above {k if classes is True else classes[k]}" for k in range(t)]
+
+
+def _calibration_at(o: Outcomes, k: int) -> list[dict[str, Any]]:
+    """Mean chance and observed share beyond a cut, in equal bins of the chance."""
+    known = o.cell != o.cuts if o.survival else np.ones(len(o.cell), bool)
+    edges = np.linspace(0, 1, BINS + 1)
+    bins = np.where(known, np.clip(np.digitize(o.beyond[:, k], edges[1:-1]), 0, BINS - 1), -1)
+    found = []
+    for b in np.unique(bins[known]).tolist():
+        part = bins == b
+        mine = replace(
+            o, beyond=o.beyond[part], rank=o.rank[part], cell=o.cell[part], count=o.count[part]
+        )
+        found.append(
+            {
+                "low": round(float(edges[b]), 2),
+                "high": round(float(edges[b + 1]), 2),
+                "records": int(part.sum()),
+                "predicted": float(mine.beyond[:, k].mean()),
+                "observed": float(mine.observed[k]),
+            }
+        )
+    return found
+
+
+def _coarse_outcomes(found: dict[str, Any]) -> dict[str, Any]:
+    def rounded(row: dict[str, Any]) -> dict[str, Any]:
+        plain = {k: v for k, v in row.items() if k != "records"}
+        return {k: round(v, 2) if isinstance(v, float) else v for k, v in plain.items()}
+
+    return {
+        "cuts": [rounded(row) for row in found["cuts"]],
+        "calibration_at": [
+            {"cut": one["cut"], "bins": [rounded(row) for row in one["bins"]]}
+            for one in found["calibration_at"]
+        ],
+    }
+
+
 def coarse(found: dict[str, Any]) -> dict[str, Any]:
     """The same for records whose number is private: shares in place of counts, and nothing finer
     than 0.01 or two digits (`tacenda.evaluation.measures.as_shown`)."""
+    if "cuts" in found:
+        return _coarse_outcomes(found)
     if "residuals" in found:
         # The extremes of residuals are single records
         kept = [r for r in found["residuals"] if 0.0 < r["share"] < 1.0]

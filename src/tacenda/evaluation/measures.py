@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from tacenda import losses
 from tacenda._types import Array
-from tacenda.evaluation import class_measures, value_measures
+from tacenda.evaluation import class_measures, outcome_measures, value_measures
 from tacenda.evaluation.class_measures import ClassSample
 from tacenda.evaluation.measure import IN_HEADLINES
+from tacenda.evaluation.outcome_measures import Outcomes
 from tacenda.evaluation.value_measures import ValueSample
 from tacenda.losses.registry import predicts
 from tacenda.runtime import metrics
 
-MEASURES = {m.name: m for m in (*class_measures.MEASURES, *value_measures.MEASURES)}
+ALL = (*class_measures.MEASURES, *value_measures.MEASURES, *outcome_measures.MEASURES)
+MEASURES = {m.name: m for m in ALL}
 ON_RECORDS = tuple(m.name for m in MEASURES.values() if m.on_records is not None)
 
 Values = dict[str, float | None]
@@ -136,7 +139,17 @@ def regression(
     return _measured(kind, len(y), ValueSample(y, guessed, level))
 
 
-def _measured(kind: str, count: int, sample: ClassSample | ValueSample) -> Values:
+def outcomes(cells: Array, scores: Array, loss: str) -> Values:
+    """Compute the measures of ordered classes, or of the time until an event, without noise.
+
+    cells: shape (N,), class numbers, or cells of the life table. scores: shape (N, T), of the
+    questions about each record. loss: name of the loss that was learnt.
+    """
+    sample = Outcomes.of_records(losses.by_name(loss), scores, cells)
+    return _measured(str(predicts(loss)), len(sample.cell), sample)
+
+
+def _measured(kind: str, count: int, sample: ClassSample | ValueSample | Outcomes) -> Values:
     """Every measure of what a loss predicts, on a sample of so many records."""
     found: Values = {}
     with warnings.catch_warnings():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Floats
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.evaluation import private_counts
+from tacenda.evaluation import outcome_measures, private_counts
 from tacenda.evaluation import private_intervals as intervals
+from tacenda.evaluation.figures import cut_names
 from tacenda.evaluation.measure import Measure, Told
 from tacenda.evaluation.measures import MEASURES
 from tacenda.evaluation.private_intervals import Estimate
@@ -37,6 +39,7 @@ from tacenda.questions.counts import (
     QuantileSums,
     ValueSums,
 )
+from tacenda.questions.outcomes import OutcomeCounts
 from tacenda.questions.statistics import statistic_from_plain
 
 if TYPE_CHECKING:
@@ -100,7 +103,7 @@ class PrivateEvaluation:
 
     Parameters
     ----------
-    statistic : ClassCounts, ValueSums, CountSums or QuantileSums
+    statistic : ClassCounts, ValueSums, CountSums, QuantileSums or OutcomeCounts
         What was counted.
     total : ndarray
         The released sum, shape (length,).
@@ -118,6 +121,9 @@ class PrivateEvaluation:
         Of the intervals; `at` gives others, at no cost.
     about : dict, default={}
         Plain public values: what was evaluated, on what.
+    offsets : tuple of float or None, default=None
+        Of a model of ordered classes or of times: its scores of a record's questions less that of
+        the first, which are the same for every record.
 
     Examples
     --------
@@ -142,6 +148,7 @@ class PrivateEvaluation:
     units: Units = Units()
     level: float = 0.95
     about: dict[str, Any] = field(default_factory=dict)
+    offsets: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         intervals.quantile(self.level)
@@ -255,6 +262,58 @@ class PrivateEvaluation:
                     "high": edges[k + 1],
                     "records": round(both, 1),
                     "observed": _plain(ends) if known else None,
+                }
+            )
+        return found
+
+    @property
+    def cuts(self) -> list[dict[str, Any]]:
+        """Beyond each step of ordered classes, or each time point: the mean predicted share, the
+        observed one (for times that of Kaplan and Meier) and the Brier score, with intervals."""
+        s, o = self.statistic, outcome_measures.released(self)
+        if not isinstance(s, OutcomeCounts) or o is None:
+            return []
+        found = outcome_measures.told(self, outcome_measures.at_cuts, o)
+        names = cut_names(s.loss, self.classes or True, s.cuts)
+        return [
+            {
+                "cut": name,
+                "predicted": float(o.predicted[k]),
+                "observed": _plain(Estimate(*(end[k] for end in found))),
+                "brier": _plain(Estimate(*(end[s.cuts + k] for end in found))),
+            }
+            for k, name in enumerate(names)
+        ]
+
+    @property
+    def calibration_at(self) -> list[dict[str, Any]]:
+        """At three of the cuts: of each bin of the prediction the observed share beyond the cut,
+        with its interval; None where too few records are in the bin for this noise."""
+        s, o = self.statistic, outcome_measures.released(self)
+        if not isinstance(s, OutcomeCounts) or o is None:
+            return []
+        bins, k = s.tables["outcomes"]
+        std, names = cell_std(self), cut_names(s.loss, self.classes or True, s.cuts)
+        ends = s.ends(np.asarray(self.offsets))
+        sizes = o.count.reshape(bins, k).sum(axis=1)
+        known = sizes > intervals.FAR * std * math.sqrt(k) + 1
+        found = []
+        for cut in outcome_measures.horizons(s.cuts):
+            told = outcome_measures.told(self, partial(outcome_measures.by_bin, bins, cut), o)
+            found.append(
+                {
+                    "cut": names[cut],
+                    "bins": [
+                        {
+                            "low": float(min(ends[b, cut], ends[b + 1, cut])),
+                            "high": float(max(ends[b, cut], ends[b + 1, cut])),
+                            "records": round(float(sizes[b]), 1),
+                            "observed": _plain(Estimate(*(end[b] for end in told)))
+                            if known[b]
+                            else None,
+                        }
+                        for b in range(bins)
+                    ],
                 }
             )
         return found
@@ -425,6 +484,9 @@ class PrivateEvaluation:
             "roc": self.roc,
             "calibration": self.calibration,
             "residuals": self.residuals,
+            "cuts": self.cuts,
+            "calibration_at": self.calibration_at,
+            "offsets": None if self.offsets is None else list(self.offsets),
         }
 
     @classmethod
@@ -449,6 +511,7 @@ class PrivateEvaluation:
             Units(*values["units"]),
             float(values["level"]),
             dict(values["about"]),
+            None if values.get("offsets") is None else tuple(values["offsets"]),
         )
 
     def report(self, path: str | Path = "evaluation.html") -> Path:
@@ -471,7 +534,7 @@ def counts_for(
     loss : Loss
         The problem's loss.
     n_outputs : int
-        Number of scores of a record.
+        Number of scores of a record; of ordered classes or of times the number of outcomes.
     bounds : (low, high) or None, default=None
         Public bounds of a regression's labels, in the units of the problem. By default those of
         the loss where it has some, as counts do, else -1 and 1, those of encoded labels.
@@ -495,6 +558,8 @@ def counts_for(
     >>> counts_for(tc.losses.Poisson(label_bound=12), 1)
     CountSums(high=12.0)
     """
+    if loss.stacked:
+        return OutcomeCounts(loss.name, n_outputs)
     if loss.kind in ("binary", "multiclass"):
         k = 2 if loss.kind == "binary" else n_outputs
         edges = EDGES if run is None or k > 2 else score_edges(score_spread(run))

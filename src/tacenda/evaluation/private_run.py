@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.questions.counts import Counts
 from tacenda.questions.facts import Facts
+from tacenda.questions.outcomes import OutcomeCounts, outcome_model
 from tacenda.runtime.lasting_run import marks_of_problem
 from tacenda.runtime.result import RunResult
 from tacenda.runtime.simulate import simulate
@@ -117,9 +119,12 @@ def evaluate_privately(
             "Private evaluation counts every held-out record once; "
             "build the Problem of held-out records without weights."
         )
-    row = _model_of(model, held_out)
+    row, learnt = _model_of(model, held_out), held_out.loss
     run = model if isinstance(model, RunResult) else None
-    asked = counts_for(held_out.loss, held_out.n_outputs, run=run) if counts is None else counts
+    cells = len(held_out.classes or ()) if learnt.stacked else held_out.n_outputs
+    asked = counts_for(learnt, cells, run=run) if counts is None else counts
+    if learnt.stacked:
+        row, held_out = outcome_model(learnt, row, cells), held_out.of_records()
     account = dataset
     if ledger is not None:
         account = held_out_account(ledger, held_out, dataset)
@@ -137,7 +142,19 @@ def evaluate_privately(
         ledger=ledger,
         dataset=account,
     )
-    return evaluation_of(result, asked, held_out, level, units)
+    found = evaluation_of(result, asked, held_out, level, units)
+    if not isinstance(asked, OutcomeCounts):
+        return found
+    constant = held_out.largest_constant() if held_out.sizes.sum() else 1.0
+    about = {**found.about, "loss": asked.loss}
+    return replace(found, about=about, offsets=offsets_of(asked, row, constant))
+
+
+def offsets_of(asked: OutcomeCounts, model: Floats, constant: float) -> tuple[float, ...]:
+    """The scores of a record's questions less that of the first; model: (K p,), as is asked;
+    constant: the last feature of every record."""
+    last = np.asarray(model, float).reshape(asked.n_classes, -1)[: asked.cuts, -1] * constant
+    return tuple(float(x) for x in last - last[0])
 
 
 def evaluation_of(

@@ -36,7 +36,9 @@ class ScoreSpread(NamedTuple):
 
 def score_spread(result: RunResult) -> ScoreSpread | None:
     """Return where a linear model's scores lie, if the run released a moment whose last feature is
-    the constant."""
+    the constant; None where a loss asks several questions about a record."""
+    if result.settings["problem"].get("rows_each", 1) > 1:
+        return None
     moment, w = released_moment(result.released), np.asarray(result.model, float)
     if moment is None or w.ndim != 1 or len(moment) != len(w):
         return None

@@ -21,6 +21,7 @@ from tacenda.data.basis import products
 from tacenda.data.columns import CategoricalColumn, NumericColumn, Pair
 from tacenda.data.schema import Schema
 from tacenda.evaluation.score_bins import score_spread
+from tacenda.losses.stacked import stated_weights
 from tacenda.runtime.result import RunResult
 
 POINTS = 101  # of a curve
@@ -129,7 +130,7 @@ def _width(schema: Schema) -> int:
 def _independent(result: RunResult | None, p: int, scale: float) -> Floats | None:
     if result is None or result.noise_std is None:
         return None
-    std = np.asarray(result.noise_std, float).reshape(-1, p + 1)[:, :p] / scale
+    std = stated_weights(result.settings["problem"], result.noise_std)[:, :p] / scale
     return np.stack([np.diag(own**2) for own in std])
 
 
@@ -348,9 +349,9 @@ def monotone(schema: Schema, coef: Array, spread: Spread) -> Floats:
 
 def run_shapes(result: RunResult, schema: Schema) -> list[Shape]:
     """The shapes of a run's average model, in the label's own unit where it is a number."""
-    p = int(result.settings["problem"]["n_features"])
-    w = np.asarray(result.model, float).reshape(-1, p) / schema.row_scale
-    label = schema.label
+    label, about = schema.label, result.settings["problem"]
+    w = stated_weights(about, result.model) / schema.row_scale
+    w = w[:1] if label.stacked else w  # the questions about a record share the shapes
     centre, reach = label.centre_and_reach
     if label.typical is not None:  # a count, whose score is the logarithm of a multiple of it
         centre, reach = math.log(label.typical), 1.0

@@ -203,6 +203,11 @@ def gradient_moments(
 ) -> GradientMoments:
     """The statistic with the declared bounds of the records."""
     k = facts.constants
+    if k.loss.stacked:
+        raise UnsupportedError(
+            f"Intervals are for losses of one score, and {k.loss.name!r} asks several questions "
+            "about a record; `tacenda hazards` gives hazard ratios with intervals."
+        )
     if k.n_outputs != 1:
         raise UnsupportedError(
             f"Intervals are for losses of one score, and {k.loss.name!r} has {k.n_outputs}; fit "

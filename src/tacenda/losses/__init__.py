@@ -3,12 +3,14 @@
 from tacenda.losses.absolute_deviation import AbsoluteDeviation
 from tacenda.losses.base import Loss
 from tacenda.losses.custom import CustomLoss
+from tacenda.losses.discrete_hazard import DiscreteHazard
 from tacenda.losses.hinge import Hinge
 from tacenda.losses.huber import Huber
 from tacenda.losses.logistic import Logistic
 from tacenda.losses.multiclass_hinge import MulticlassHinge
 from tacenda.losses.multinomial import Multinomial
 from tacenda.losses.negative_binomial import NegativeBinomial
+from tacenda.losses.ordinal import Ordinal
 from tacenda.losses.poisson import Poisson
 from tacenda.losses.quantile import Quantile
 from tacenda.losses.registry import by_name, names, register
@@ -19,6 +21,7 @@ from tacenda.losses.squared import Squared
 __all__ = [
     "AbsoluteDeviation",
     "CustomLoss",
+    "DiscreteHazard",
     "Hinge",
     "Huber",
     "Logistic",
@@ -26,6 +29,7 @@ __all__ = [
     "MulticlassHinge",
     "Multinomial",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "Quantile",
     "SmoothedHinge",

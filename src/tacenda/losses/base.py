@@ -20,8 +20,8 @@ from tacenda._types import Array, Floats
 RESIDUALS = 0.1  # typical variance of residuals of labels that lie in [-1, 1]
 
 # What a score predicts: the log odds of a class, a class by its largest score, the label, the
-# logarithm of its rate, or a quantile of it
-PREDICTIONS = ("log-odds", "class", "value", "log-rate", "quantile")
+# logarithm of its rate, a quantile of it, an ordered class, or the hazard of an event
+PREDICTIONS = ("log-odds", "class", "value", "log-rate", "quantile", "order", "hazard")
 
 
 class Typical(NamedTuple):
@@ -46,8 +46,8 @@ class Loss(Protocol):
     kind : str
         "binary" (labels -1, +1), "regression" or "multiclass" (labels 0 .. K-1).
     predicts : str or None
-        What a score predicts: "log-odds", "class", "value", "log-rate" or "quantile"; None where
-        it is not known, as for a `CustomLoss` of the residual.
+        What a score predicts: "log-odds", "class", "value", "log-rate", "quantile", "order" or
+        "hazard"; None where it is not known, as for a `CustomLoss` of the residual.
     slope : float
         Bound of |d loss / d s|; times the bound on |x| it is the letter G of the papers.
     curvature : float
@@ -62,6 +62,8 @@ class Loss(Protocol):
         Whether it is minus the logarithm of a likelihood whose variance is the curvature.
     has_two_lines : bool
         Whether it is two straight lines that meet in a kink, as linear programs solve.
+    stacked : bool
+        Whether a record is several rows of a loss of two classes (`losses.stacked`).
     code : int
         Number of the compiled formula.
     parameter : float
@@ -89,6 +91,7 @@ class Loss(Protocol):
     quadratic: ClassVar[bool] = False
     is_likelihood: ClassVar[bool] = False
     has_two_lines: ClassVar[bool] = False
+    stacked: ClassVar[bool] = False
     error_condition: ClassVar[str] = ""
 
     if TYPE_CHECKING:  # class variables of some losses, and properties of others
@@ -129,6 +132,16 @@ class Loss(Protocol):
     @property
     def parameter(self) -> float:
         return 0.0
+
+    @property
+    def classifies(self) -> bool:
+        """Whether a record's scores name one of the classes."""
+        return self.kind != "regression" and not self.stacked
+
+    @property
+    def of_a_row(self) -> Loss:
+        """The loss of one row, where a record is several."""
+        return self
 
     @property
     def label_range(self) -> tuple[float, float]:

@@ -56,7 +56,7 @@ def _curvature_of(code: int, numbers: Any, s: float, y: float) -> Any:
 def _choice(name: str, numbers: Any) -> Any:
     """Return a function that calls the formula of this name of the loss with a given code."""
     plain = isinstance(numbers, types.NoneType)
-    kinds: list[Any] = [k for k in BUILT_IN.values() if issubclass(k, OfOneScore)]
+    kinds: list[Any] = [k for k in BUILT_IN.values() if issubclass(k, OfOneScore) and not k.stacked]
     chosen = [k for k in kinds if (k().numbers is None) == plain] + ([] if plain else [CustomLoss])
 
     found: Any = _no_such_loss

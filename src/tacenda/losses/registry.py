@@ -20,7 +20,8 @@ Kind = TypeVar("Kind", bound=type[Any])
 def built_in(kind: Kind) -> Kind:
     """Make a loss of this package known by its name; a decorator, above the dataclass."""
     taken = {other.code: other.__name__ for other in BUILT_IN.values()}
-    if kind.name in BUILT_IN or kind.code in taken:
+    # Rows of a stacked loss are those of the logistic one, and so is the formula
+    if kind.name in BUILT_IN or (kind.code in taken and not kind.stacked):
         raise TypeError(f"{kind.__name__} needs a name and a code of its own; taken: {taken}.")
     if kind.predicts not in PREDICTIONS:
         raise TypeError(f"{kind.__name__}.predicts must be one of {PREDICTIONS}.")
@@ -37,13 +38,19 @@ def names() -> tuple[str, ...]:
     >>> "hinge" in tc.losses.names()
     True
     """
-    return tuple(sorted(BUILT_IN, key=lambda name: BUILT_IN[name].code))
+    return tuple(sorted(BUILT_IN, key=lambda name: (BUILT_IN[name].stacked, BUILT_IN[name].code)))
 
 
 def predicts(name: str | None) -> str | None:
     """What a score of the loss with this name predicts; None for a loss of somebody's own."""
     kind = BUILT_IN.get(name or "")
     return None if kind is None else str(kind.predicts)
+
+
+def rows_of(name: str | None, cells: int) -> int:
+    """How many rows the loss with this name makes of a record with one of so many outcomes."""
+    kind = BUILT_IN.get(name or "")
+    return int(kind.questions(cells)) if kind is not None and kind.stacked else 1
 
 
 def register(loss: CustomLoss) -> CustomLoss:

@@ -36,10 +36,7 @@ def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
     average = _average_noise(facts, privacy)
     if average is None:
         return []
-    k, n = facts.constants, facts.n
-    # Some models see a record as several rows: what is named are the user's own records
-    rows = facts.records_per_person if facts.exactly else 1
-    records = float(facts.sizes.sum()) / rows
+    k, records, n = facts.constants, facts.records, facts.n
     about = f"{counted(round(records), 'record')} on {counted(n, 'node')}"
     at = f"at epsilon={_largest(privacy):g}"
     share = average * math.sqrt(facts.dim) / (k.gradient_bound * k.loss_scale)
@@ -60,7 +57,7 @@ def noise_advice(facts: Facts, privacy: Privacy) -> list[str]:
             "epsilon."
         )
     needed, classes = class_records(facts, privacy), max(2, k.n_outputs)
-    if needed is not None and rows == 1 and 2 * classes * needed > records:
+    if needed is not None and 2 * classes * needed > records:
         found.append(
             f"Rare classes: {at} a class needs about {_about(needed)} records in all to be learnt, "
             f"and {about} have {records / classes:.0f} for each of {classes} classes if they are "
@@ -79,7 +76,7 @@ def class_records(facts: Facts, privacy: Privacy) -> float | None:
     gradient then costs p^2 (s n/n_c)^2 of it, of which one half is allowed.
     """
     average, k = _average_noise(facts, privacy), facts.constants
-    if average is None or k.loss.kind == "regression" or facts.n_features > MOST_FEATURES:
+    if average is None or not k.loss.classifies or facts.n_features > MOST_FEATURES:
         return None
     noise = average / (k.gradient_bound * k.loss_scale)
     return CLASS * facts.n_features * noise * float(facts.sizes.sum())

@@ -59,7 +59,8 @@ def plan_terms(chosen: Plan, title: str) -> dict[str, Any]:
     there = {s.name for s in settings(Promise, "contract")}
     promise = chosen.promise.to_plain()
     privacy = _set_values({name: promise[name] for name in promise if name in there})
-    if chosen.facts.records_per_person * chosen.facts.members_per_person > 1:
+    persons = chosen.facts.records_per_person * chosen.facts.members_per_person > 1
+    if persons and not chosen.facts.one_record:
         for name in ("records_per_person", "members_per_person"):
             privacy[name] = getattr(chosen.facts, name)
     return {

@@ -315,7 +315,7 @@ class Plan:
         eps = f"{self.epsilon:g}" if isinstance(self.epsilon, float) else "one epsilon per node"
         head = [
             f"Plan for {counted(self.facts.n, 'node')}, "
-            f"{counted(round(self.facts.sizes.sum()), 'record')}, "
+            f"{counted(round(self.facts.records), 'record')}, "
             f"a model of length {self.facts.dim}, "
             f"({eps}, {self.delta:g}) {self.facts.adjacency}:",
             f"  algorithm       {self.algorithm.title}, {hyperparameters(self.algorithm)}, "

@@ -186,7 +186,7 @@ def _trial(
         excess = max(
             0.0, excess - _overfit(plan, X) * (1 / len(y) - 1 / float(plan.facts.sizes.sum()))
         )
-    if problem.loss.kind == "regression":
+    if not plan.facts.constants.loss.classifies:
         return excess, None, None
     return excess, float(np.mean(problem.accuracy(models))), float(problem.accuracy(optimum))
 
@@ -237,7 +237,7 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
     classes = None if k.loss.kind == "regression" else tuple(range(max(2, k.n_outputs)))
     return Problem(
         list(partition.by_sizes(X, y, sizes.tolist())),
-        **k.stated(),
+        **{**k.stated(), "loss": k.loss.of_a_row},
         on_large_rows="scale",
         classes=classes,
         public_sizes=sizes if facts.adjacency == "add-remove" else None,
@@ -245,14 +245,15 @@ def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Prob
 
 
 def _privacy(plan: Plan, shrink: float) -> Privacy:
-    """The plan's own promise; for 1/k of the records one of k mu, which has the same noise."""
+    """The plan's own promise; for 1/k of the records one of k mu, which has the same noise. Rows of
+    one record are records of their own here, and have 1/rows of mu."""
     from tacenda.privacy.accounting.calibration import gaussian_mu
     from tacenda.privacy.accounting.curves import GaussianProfile
 
-    epsilon = plan.epsilon
-    if shrink > 1:
+    epsilon, times = plan.epsilon, shrink / plan.facts.rows_each
+    if times != 1:
         found = {
-            e: GaussianProfile(shrink * gaussian_mu(e, plan.delta)).epsilon(plan.delta)
+            e: GaussianProfile(times * gaussian_mu(e, plan.delta)).epsilon(plan.delta)
             for e in set(np.ravel(epsilon).tolist())
         }
         epsilon = found[epsilon] if isinstance(epsilon, float) else tuple(found[e] for e in epsilon)

@@ -64,7 +64,7 @@ class Change:
         return {
             "change": self.name,
             "nodes": p.facts.n,
-            "records": float(p.facts.sizes.sum()),
+            "records": p.facts.records,
             "degree": float(p.topology.degrees.mean()),
             "algorithm": p.algorithm.name,
             "rounds": p.rounds,

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from tacenda import checks
 from tacenda._types import Array, Floats, Ints
-from tacenda.errors import InputError
+from tacenda.errors import InputError, UnsupportedError
+from tacenda.losses.stacked import outcome_rows, record_weights, sparse_outcome_rows
 from tacenda.privacy.noise.persons import PUBLIC_KEY
 from tacenda.questions.constants import LARGEST_RADIUS, SENSIBLE, Constants
 from tacenda.questions.solver import reference as solver_reference
@@ -76,9 +77,6 @@ class Problem:
         On how many nodes the same person may be; the guarantee then covers all of them together.
     person_key : bytes or None, default=None
         Secret key of the draw of kept records; None takes a public one, as a simulation may.
-    one_record : bool, default=False
-        Whether the records of a "person" are the rows that a model makes of one record, so that the
-        guarantee is for that record.
     fingerprints : ndarray of uint64 or None, default=None
         Of the records as they were read (`Dataset.fingerprints`), in any order: a lasting ledger
         knows the records again by them. None: it knows them by the rows.
@@ -128,7 +126,6 @@ class Problem:
         records_per_person: int = 1,
         members_per_person: int = 1,
         person_key: bytes | None = None,
-        one_record: bool = False,
         fingerprints: Array | None = None,
         beside: Floats | None = None,
         **settings: Unpack[DeclaredOptions],
@@ -153,7 +150,8 @@ class Problem:
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
         self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
-        self.one_record, self.fingerprints = bool(one_record), fingerprints
+        # Whether the "person" is a record, of which the loss makes so many rows
+        self.one_record, self.fingerprints = False, fingerprints
         given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)
@@ -178,8 +176,20 @@ class Problem:
         labels, self.classes = encode_labels(table, self.loss, classes)
         self._undeclared = classes is None and self.classes is not None
         rows = bound_rows(table, self.data_norm, on_large_rows)
+        # Rows that the loss makes of each record
+        self.rows_each = 1
         self.node_labels = table.node_labels
         self.n_features = table.n_features
+        if self.loss.stacked:
+            table, rows, labels = self._stacked(table, rows, labels)
+            times = self.rows_each
+            shares = None if shares is None else np.repeat(shares, times)
+            if beside is not None:  # beside the first row of each record; the others count nowhere
+                whole = np.full((len(labels), beside.shape[1]), np.nan)
+                whole[::times] = beside
+                beside = whole
+            if public_sizes is not None:
+                public_sizes = np.multiply(public_sizes, float(times))
         self.n_outputs = len(self.classes or ()) if self.loss.kind == "multiclass" else 1
         self.sizes: Ints = np.diff(table.offsets)
         self.public_sizes = _sizes(public_sizes, len(self.sizes))
@@ -193,6 +203,30 @@ class Problem:
         self.constants = replace(
             declared, data_norm=self.data_norm * (1.0 + slack), n_outputs=self.n_outputs
         )
+
+    def _stacked(self, table: Any, rows: Any, cell: Floats) -> tuple[Any, Any, Floats]:
+        """The table, rows and labels of the loss's questions about each record."""
+        loss: Any = self.loss
+        if self._persons is not None:
+            raise UnsupportedError(
+                f"persons do not go with the loss {loss.name!r}: it makes several rows of each "
+                "record, and its guarantee is for one record; leave records_per_person out."
+            )
+        each = self.rows_each = loss.questions(len(self.classes or ()))
+        asked, yes = loss.answers(cell.astype(np.int64), each)
+        if isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            whole = csr_array(rows, shape=(len(cell), table.n_features))
+            found = sparse_outcome_rows(whole, asked)
+            indices = found.indices.astype(rows[1].dtype), found.indptr.astype(rows[2].dtype)
+            rows = (found.data, *indices)
+        else:
+            rows = outcome_rows(rows, asked)
+        self.n_features += each - 1
+        if each > 1:
+            self.records_per_person, self.one_record, self.exactly = each, True, True
+        return replace(table, offsets=table.offsets * each), rows, np.where(yes, 1.0, -1.0).ravel()
 
     @classmethod
     def from_arrays(cls, X: Any, y: ArrayLike, sizes: ArrayLike, **options: Any) -> Problem:
@@ -271,6 +305,86 @@ class Problem:
         return self.n_outputs * self.n_features
 
     @property
+    def record_features(self) -> int:
+        """The number of columns of a record, from which the loss may make longer rows."""
+        return self.n_features - self.rows_each + 1
+
+    def matrix_of(self, w: ArrayLike) -> Floats:
+        """The weights of a record's scores under one model (d,): (K, p), or (T, p) for a loss that
+        makes T rows of each record."""
+        if not self.loss.stacked:
+            return np.asarray(w, np.float64).reshape(self.n_outputs, self.n_features)
+        return record_weights(np.asarray(w), self.rows_each)
+
+    def record_scores(self, w: ArrayLike) -> tuple[Floats, Ints]:
+        """(scores (N, T), outcomes (N,)) of the records here, where the loss makes T rows of each.
+        Reads private data without noise.
+
+        Of a record about which nothing is asked the scores mean nothing, and no measure reads them.
+        """
+        loss: Any = self.loss
+        store, t = self.store, self.rows_each
+        rows: Any = store.rows
+        if isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            rows = csr_array(rows, shape=(len(store.labels), self.n_features))
+            last = rows[:, -t:].toarray()
+        else:
+            last = rows[:, -t:]
+        constants = np.abs(last).max(axis=1).reshape(-1, t).astype(np.float64)
+        asked = constants > 0
+        weights, whole = np.asarray(w, np.float64).reshape(-1), constants.max(axis=1)
+        plain = store.scores(0, len(store.labels), weights).reshape(-1, t)
+        own = weights[-t:] * whole[:, None]
+        shared = np.where(asked, plain - own, 0.0).sum(axis=1) / np.maximum(asked.sum(axis=1), 1)
+        yes = (store.labels > 0).reshape(-1, t) & asked
+        return shared[:, None] + own, loss.cells(asked, yes)
+
+    def of_records(self) -> Problem:
+        """The records from which a stacked loss made rows, each once, as a problem of as many
+        classes as there are outcomes: what an evaluation counts."""
+        from tacenda.losses.multinomial import Multinomial
+
+        loss: Any = self.loss
+        t, count, rows = self.rows_each, len(self.store.labels) // self.rows_each, self.store.rows
+        p = self.record_features
+        if isinstance(rows, tuple):
+            from scipy.sparse import csr_array, hstack
+
+            whole = csr_array(rows, shape=(count * t, self.n_features))
+            constants = whole[:, -t:].toarray().max(axis=1)
+            whole = csr_array(hstack([whole[:, : p - 1], constants[:, None]], format="csr"))
+        else:
+            whole = np.column_stack([rows[:, : p - 1], rows[:, -t:].max(axis=1)])
+            constants = whole[:, -1]
+        asked = (constants > 0).reshape(count, t)
+        cell = loss.cells(asked, (self.store.labels > 0).reshape(count, t) & asked)
+        first = np.arange(count) * t + asked.argmax(axis=1)
+        sizes = None if self.public_sizes is None else self.public_sizes / t
+        own = whole[first]
+        return Problem.from_arrays(
+            own,
+            cell,
+            self.sizes // t,
+            loss=Multinomial(),
+            data_norm=self.data_norm,
+            classes=range(len(self.classes or ())),
+            public_sizes=sizes,
+            fingerprints=self.fingerprints,
+        )
+
+    def largest_constant(self) -> float:
+        """The largest last feature, which is a constant where the model has one."""
+        rows: Any = self.store.rows
+        if isinstance(rows, tuple):
+            from scipy.sparse import csr_array
+
+            rows = csr_array(rows, shape=(len(self.store.labels), self.n_features))
+            return float(rows[:, [self.n_features - 1]].max())
+        return float(rows[:, -1].max())
+
+    @property
     def divisors(self) -> Floats:
         """m_i of the objective, (n,): the declared public sizes, or the record counts."""
         return self.store.divisors
@@ -331,7 +445,7 @@ class Problem:
         w: one model of shape (d,), or several as rows of (k, d). Result: a number for one model,
         (k,) values for several; None for a regression.
         """
-        if self.loss.kind == "regression":
+        if not self.loss.classifies:
             return None
         rows, single = self._models(w)
         right = np.zeros(len(rows))
@@ -357,15 +471,15 @@ class Problem:
         """Scores of new records under one model.
 
         x: new records, shape (N, p). w: one model, shape (d,). Result: shape (N,), or (N, K) for K
-        classes.
+        classes or questions.
         """
         rows, single = self._models(w)
         if not single or getattr(x, "ndim", 2) != 2:
             raise InputError(
                 "predict_scores takes records of shape (N, p) and one model of shape (d,)."
             )
-        scores = np.asarray(x @ rows[0].reshape(self.n_outputs, self.n_features).T)
-        return scores if self.n_outputs > 1 else scores[:, 0]
+        scores = np.asarray(x @ self.matrix_of(rows[0]).T)
+        return scores if self.n_outputs > 1 or self.loss.stacked else scores[:, 0]
 
     # ---- other problems of the same records, for comparison; nothing is copied but one column
     def pooled(self) -> Problem:
@@ -403,7 +517,14 @@ class Problem:
         position: which feature; None takes a constant 1, which is as good as not regularised.
         """
         rows: Any = self.store.rows
-        if position is None:
+        if position is None and self.loss.stacked:  # the constants of its questions
+            count, t = len(self.store.labels), self.rows_each
+            if isinstance(rows, tuple):
+                from scipy.sparse import csr_array
+
+                rows = csr_array(rows, shape=(count, self.n_features))[:, -t:].toarray()
+            column = np.ascontiguousarray(rows[:, -t:] != 0, np.float64)
+        elif position is None:
             column = np.ones((len(self.store.labels), 1))
         elif isinstance(rows, tuple):
             from scipy.sparse import csr_array
@@ -413,7 +534,7 @@ class Problem:
         else:
             column = np.ascontiguousarray(rows[:, position : position + 1])
         found = copy.copy(self)
-        found.n_features = 1
+        found.n_features = column.shape[1]
         found.strength = min(self.strength, _NEARLY_FREE) if position is None else self.strength
         store = self.store
         found.store = found._store(column, store.labels, store.offsets, store.weights)

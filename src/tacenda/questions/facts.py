@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from tacenda import checks, regularisers
 from tacenda._types import Array
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.losses.registry import rows_of
 from tacenda.privacy.adjacency import (
     check_persons,
     counts_are_public,
@@ -72,6 +73,7 @@ class Facts:
     each size is the node's number of records. records_per_person: k, where the unit is a person
     with at most k records of one node; 1 where it is a record. exactly: every
     person has exactly k records. members_per_person: on how many nodes a person may be.
+    one_record: the "person" is a record, of which the loss makes k rows.
     """
 
     sizes: Array
@@ -86,6 +88,7 @@ class Facts:
     records_per_person: int = 1
     members_per_person: int = 1
     exactly: bool = False
+    one_record: bool = False
     _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -114,6 +117,7 @@ class Facts:
             records_per_person=most,
             members_per_person=problem.members_per_person,
             exactly=problem.exactly,
+            one_record=problem.one_record,
         )
 
     @classmethod
@@ -151,6 +155,37 @@ class Facts:
             records_per_person=most,
             members_per_person=members,
         )
+
+    def of_outcomes(self, cells: int) -> Facts:
+        """The facts of the rows that a stacked loss makes of these records, whose outcome is one of
+        so many cells; themselves for other losses."""
+        loss = self.constants.loss
+        each = rows_of(loss.name, cells)
+        if each == 1:
+            return self
+        if self.records_per_person * self.members_per_person > 1:
+            raise UnsupportedError(
+                f"The loss {loss.name!r} makes {each} rows of each record, and its guarantee is "
+                "for one record; leave records_per_person and members_per_person out."
+            )
+        return replace(
+            self,
+            sizes=self.sizes * each,
+            dim=self.dim + each - 1,
+            records_per_person=each,
+            exactly=True,
+            one_record=True,
+        )
+
+    @property
+    def rows_each(self) -> int:
+        """How many rows the loss makes of a record."""
+        return self.records_per_person if self.one_record else 1
+
+    @property
+    def records(self) -> float:
+        """Records of all nodes."""
+        return float(self.sizes.sum()) / self.rows_each
 
     @property
     def n(self) -> int:
@@ -283,7 +318,8 @@ class Facts:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
         norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
         (`problem.statistics`); k times that when a person changes."""
-        key = f"statistic {float(statistic.norm)!r} {bool(statistic.non_negative)}"
+        own = float(statistic.norm), bool(statistic.non_negative), statistic.once
+        key = f"statistic {own!r}"
         found = self._known.get(key)
         if found is None:
             moved = np.full(self.n, self.statistic_distance(statistic))
@@ -292,7 +328,10 @@ class Facts:
 
     def statistic_distance(self, statistic: Statistic) -> float:
         """The same for one node: all have the same, whatever their sizes."""
-        factor = self.nonnegative_change if statistic.non_negative else self.sum_change
+        # Of the rows that a loss makes of a record only one has a row beside it
+        rows = 1 if self.one_record and statistic.once else self.records_per_person
+        moved = nonnegative_change if statistic.non_negative else records_changed
+        factor = moved(self.adjacency, rows)
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:

@@ -144,6 +144,9 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]] = KINDS
+    # Whether it reads the rows beside a record's, of which there is one however many rows a loss
+    # makes of the record
+    once: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -207,7 +210,7 @@ class Statistic(ABC):
         return hashlib.sha256(text.encode()).digest()
 
 
-HOMES = ("counts", "hazards", "tables")  # modules that register more
+HOMES = ("counts", "hazards", "outcomes", "tables")  # modules that register more
 STATISTICS: dict[str, type[Statistic]] = {}
 Kind = TypeVar("Kind", bound=Statistic)
 

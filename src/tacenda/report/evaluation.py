@@ -36,7 +36,7 @@ Named = list[tuple[str, dict[str, Any]]]  # (run, its figures)
 def charts(found: Named) -> list[Chart]:
     """The charts of several runs' figures, each with what it has."""
     made = [_curves(found, "roc"), _curves(found, "precision_recall"), _bins(found, "calibration")]
-    made += [_bins(found, "fit"), _residuals(found)]
+    made += [_bins(found, "fit"), _residuals(found), _cuts(found), _calibration_at(found)]
     return [chart for chart in made if chart is not None]
 
 
@@ -101,6 +101,71 @@ def _bins(found: Named, kind: str) -> Chart | None:
         + "; on the thin line prediction and observation agree.",
         tab=TITLES[kind],
     )
+
+
+def _cuts(found: Named) -> Chart | None:
+    shown = [(name, drawn["cuts"]) for name, drawn in found if drawn.get("cuts")]
+    if not shown:
+        return None
+    names = [row["cut"] for row in shown[0][1]]
+    at = np.arange(1.0, len(names) + 1)
+    series = [
+        Series(f"{name}, predicted", at, np.array([row["predicted"] for row in rows]), k)
+        for k, (name, rows) in enumerate(shown)
+    ]
+    seen = np.array([row["observed"] for row in shown[0][1]])
+    series.append(Series("observed", at, seen, len(series), style="points"))
+    return Chart(
+        "evaluation-cuts",
+        TITLES["cuts"],
+        f"1: {names[0]}, {len(names)}: {names[-1]}",
+        "share of the records",
+        series,
+        f"Chart of the predicted and the observed shares beyond {len(names)} cuts.",
+        "Lines are mean predictions; marks are what was observed, for times by Kaplan and Meier.",
+        tab=TITLES["cuts"],
+    )
+
+
+def _calibration_at(found: Named) -> Chart | None:
+    shown = next(((name, d) for name, d in found if d.get("calibration_at")), None)
+    if shown is None:
+        return None
+    series = [
+        Series(
+            one["cut"],
+            np.array([b["predicted"] for b in one["bins"]]),
+            np.array([b["observed"] for b in one["bins"]]),
+            k,
+            style="points",
+        )
+        for k, one in enumerate(shown[1]["calibration_at"])
+    ]
+    ends = np.array([0.0, 1.0])
+    series.append(Series("equal", ends, ends, len(series), style="level", legend=False))
+    return Chart(
+        "evaluation-calibration-at",
+        f"{TITLES['calibration_at']} of {shown[0]}",
+        "mean predicted share beyond the cut",
+        "observed share",
+        series,
+        "Chart of calibration at some cuts: what was observed against what was predicted.",
+        "Each mark is one tenth of the range of predictions; on the thin line prediction and "
+        "observation agree.",
+        tab=TITLES["calibration_at"],
+    )
+
+
+def cuts_table(name: str, drawn: dict[str, Any]) -> TextTable | None:
+    """Predicted and observed shares beyond each cut, and the Brier score at it."""
+    if not drawn.get("cuts"):
+        return None
+    rows = [
+        [row["cut"], *(f"{row[w]:.4f}" for w in ("predicted", "observed", "brier"))]
+        for row in drawn["cuts"]
+    ]
+    columns = [Column("Cut"), *(Column(w, True) for w in ("Predicted", "Observed", "Brier score"))]
+    return TextTable(f"Shares of {name} beyond each cut", columns, rows)
 
 
 def _residuals(found: Named) -> Chart | None:
@@ -206,7 +271,11 @@ def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
         measures=table,
         use=() if found["public"] else OWN_USE,
         notes=[f"{text[0].upper()}{text[1:]}." for text in measures.undefined(values)],
-        tables=[t for t in (confusion(name, drawn), by_class(name, drawn)) if t is not None],
+        tables=[
+            made
+            for table in (cuts_table, confusion, by_class)
+            if (made := table(name, drawn)) is not None
+        ],
         charts=panels_of(charts([(name, drawn)])),
     )
     return write_text(Path(out), page)

@@ -215,7 +215,7 @@ def evaluated(folder: Folder) -> dict[str, Any] | None:
     }
 
 
-_TABLES = (evaluation.confusion, evaluation.by_class)
+_TABLES = (evaluation.cuts_table, evaluation.confusion, evaluation.by_class)
 
 
 def model_plain(folder: Folder) -> dict[str, Any] | None:

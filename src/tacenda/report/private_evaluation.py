@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,8 @@ def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
             f"{level} intervals, which cover privacy noise and the choice of held-out records. "
             f"The counts behind all numbers are noisy and may be negative."
         ],
-        tables=[_confusion(found), _classes(found), _released(found)],
-        charts=[_roc(found), _calibration(found), _residuals(found)],
+        tables=[table(found) for table in _TABLES],
+        charts=[draw(found) for draw in _CHARTS],
     )
 
 
@@ -80,6 +81,21 @@ def _confusion(found: PrivateEvaluation) -> TextTable | None:
     ]
     columns = [Column("Class"), *(Column(f"Predicted {c}", True) for c in names)]
     return TextTable("Confusion matrix: noisy counts of records, with intervals", columns, rows)
+
+
+def _cuts(found: PrivateEvaluation) -> TextTable | None:
+    if not found.cuts:
+        return None
+    rows = [
+        [row["cut"], f"{row['predicted']:.3f}", _number(row["observed"]), _number(row["brier"])]
+        for row in found.cuts
+    ]
+    columns = (Column("Predicted share", True), Column("Observed", True), Column("Brier", True))
+    return TextTable("Beyond each cut", [Column("Cut"), *columns], rows)
+
+
+def _number(ends: dict[str, float]) -> str:
+    return f"{ends['value']:.3f}\n{ends['low']:.3f} to {ends['high']:.3f}"
 
 
 def _with_range(value: float, low: float, high: float) -> str:
@@ -117,6 +133,7 @@ def _parts(found: PrivateEvaluation) -> list[tuple[str, float]]:
     said = {"scores": "a count of the table of scores", "sure": "a count of the table of certainty"}
     said |= {"rates": "a count of predicted rates", "labels": "a count of labels"}
     said |= {"means": "a sum of labels by rate", "below": "a count of labels below"}
+    said |= {"outcomes": "a count of the table of outcomes"}
     said |= {"confusion": "a count of the confusion matrix", "residuals": "a count of residuals"}
     return [
         (f"Noise of {said.get(name, 'the sum of ' + name.replace('_', ' '))}", factor)
@@ -197,3 +214,56 @@ def _residuals(found: PrivateEvaluation) -> Chart | None:
         x_log=True,
         tab="Residuals",
     )
+
+
+def _observed(found: PrivateEvaluation) -> Chart | None:
+    rows = found.cuts
+    if not rows:
+        return None
+    at = np.arange(1.0, len(rows) + 1)
+    predicted = np.array([row["predicted"] for row in rows])
+    return Chart(
+        "evaluation-cuts",
+        "Shares beyond each cut",
+        f"1: {rows[0]['cut']}, {len(rows)}: {rows[-1]['cut']}",
+        "share of the records",
+        [
+            _drawn([(x, row["observed"]) for x, row in enumerate(rows, start=1)], "observed"),
+            Series("predicted", at, predicted, 1),
+        ],
+        f"Chart of the predicted and the observed shares beyond {len(rows)} cuts.",
+        "Bars are intervals; the line is the mean prediction.",
+        tab="Shares beyond each cut",
+    )
+
+
+def _calibration_at(found: PrivateEvaluation) -> Chart | None:
+    series: list[Series] = []
+    for k, one in enumerate(found.calibration_at):
+        points = [
+            ((row["low"] + row["high"]) / 2, row["observed"])
+            for row in one["bins"]
+            if row["observed"] is not None
+        ]
+        if points:
+            drawn = _drawn(points, one["cut"])
+            series.append(replace(drawn, colour=k))
+    if not series:
+        return None
+    ends = np.array([0.0, 1.0])
+    series.append(Series("equal", ends, ends, len(series), style="level", legend=False))
+    return Chart(
+        "evaluation-calibration-at",
+        "Calibration at the cuts",
+        "predicted share beyond the cut, middle of its bin",
+        "observed share",
+        series,
+        "Chart of the observed share beyond some cuts in bins of the prediction.",
+        "Bars are intervals; on the thin line prediction and observation agree. Bins with too few "
+        "records for this noise are left out.",
+        tab="Calibration at the cuts",
+    )
+
+
+_TABLES = (_cuts, _confusion, _classes, _released)
+_CHARTS = (_roc, _calibration, _residuals, _observed, _calibration_at)

@@ -470,7 +470,7 @@ def _small_nodes(private: PrivateRun, adjacency: str) -> list[str]:
     """A node averages its own records: one with few of them needs noise that drowns the others'."""
     if adjacency != "replace-one" or private.problem.public_sizes is not None:
         return []
-    sizes = sorted(int(size) for size in private.shards.sizes)
+    sizes = sorted(int(size) // private.problem.rows_each for size in private.shards.sizes)
     least, middle = sizes[0], sizes[len(sizes) // 2]
     if least * 10 >= middle:
         return []

@@ -42,7 +42,7 @@ class PublicRun:
         """What a run would warn about: a budget that is too large or too small."""
         if self.privacy is None:
             return []
-        records = float(self.facts.sizes.sum())
+        records = self.facts.records
         facts = self.facts
         if self.privacy.node_noise == "worst":
             facts = facts.for_the_smallest()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacenda import checks, losses, schedules
+from tacenda.data.label import Label
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.adjacency import check_persons
@@ -84,15 +85,16 @@ def regular_degree(n: int) -> int:
     return degree - 1 if n * degree % 2 else degree
 
 
-def loss_of(
-    problem: ProblemSection, classes: int, labels: tuple[float, float] | None = None
-) -> Any:
-    """The loss, chosen by the label's declared kind where it is "auto"; labels: between which
-    numbers a schema says that they lie, which is then the bound of counts."""
-    name = problem.loss
+def loss_of(problem: ProblemSection, classes: int, label: Label | None = None) -> Any:
+    """The loss, chosen by the label's declared kind where it is "auto"; label: as a schema declares
+    it, whose upper end is then the bound of counts."""
+    name, labels = problem.loss, None if label is None else label.encoded_range
     if name == "auto":
         name = "huber" if classes == 0 else ("logistic" if classes == 2 else "multinomial")
+        name = name if label is None else label.usual_loss
     loss = losses.by_name(name)
+    if label is not None:
+        label.check_loss("problem.loss", loss)
     regression = loss.kind == "regression"
     if regression != (classes == 0):
         found = "a number" if classes == 0 else f"one of {classes} classes"
@@ -125,7 +127,7 @@ def facts_of(
     if privacy.private:
         check_persons(adjacency, most, privacy.members_per_person)
     constants = Constants.declared(
-        **declared_of(problem, shape.classes, shape.norm, shape.row_scale, shape.label_range),
+        **declared_of(problem, shape.classes, shape.norm, shape.row_scale, shape.label),
         classes=shape.classes,
         prefix="problem.",
     )
@@ -146,7 +148,7 @@ def facts_of(
         tolerance,
         records_per_person=most,
         members_per_person=privacy.members_per_person,
-    )
+    ).of_outcomes(shape.classes)
 
 
 def declared_of(
@@ -154,14 +156,14 @@ def declared_of(
     classes: int,
     norm: float | None,
     row_scale: float,
-    labels: tuple[float, float] | None = None,
+    label: Label | None = None,
 ) -> dict[str, Any]:
-    """What is declared about a problem; where it says nothing, the bound on rows, the number by
-    which they were divided and between which numbers labels lie are the data's own."""
+    """What is declared about a problem; where it says nothing, the bound on rows and the number
+    by which they were divided are the data's own; label: as a schema declares it."""
     return declared(
         problem,
         "problem.",
-        loss=loss_of(problem, classes, labels),
+        loss=loss_of(problem, classes, label),
         data_norm=next(n for n in (problem.data_norm, norm, 1.0) if n is not None),
         row_scale=checks.positive(
             "problem.row_scale", row_scale if problem.row_scale is None else problem.row_scale

@@ -147,10 +147,10 @@ def _problem(
         given = {k: shards.as_dict()[k] for k in names}
         if persons is not None:
             persons = dict(zip(shards.labels, persons, strict=True))
-    labels = None if schema is None else schema.label.encoded_range
+    label = None if schema is None else schema.label
     return Problem(
         given,
-        **declared_of(section, classes, dataset.norm, dataset.row_scale, labels),
+        **declared_of(section, classes, dataset.norm, dataset.row_scale, label),
         on_large_rows=section.on_large_rows,
         classes=range(classes) if classes else None,
         public_sizes=section.public_size,

@@ -28,6 +28,7 @@ from tacenda.runtime.local_shards import LocalShards
 
 CEILING, SERVER = "noise-free optimum (ceiling)", "trusted server, same epsilon"
 ALONE, FLOOR, MEAN = "one node alone, same epsilon", "majority class (floor)", "mean (floor)"
+NO_FEATURE = "no features (floor)"
 FEW_NODES = 5  # of which one node alone is the median
 TOLERANCE = 1e-6
 NOTE = (
@@ -103,10 +104,11 @@ def floor(
     number of records in disguise.
     """
     alone, among = shards.with_one_feature(None), None
-    if intercept is not None:
+    if intercept is not None and not shards.problem.loss.stacked:
         among = shards.with_one_feature(intercept)
     answers = None if test is None else test.all_labels
-    label = MEAN if shards.problem.loss.kind == "regression" else FLOOR
+    loss = shards.problem.loss
+    label = NO_FEATURE if loss.stacked else MEAN if loss.kind == "regression" else FLOOR
     if alone is None:  # not the root, which does the rest by itself
         return _row(label, {})
     column = None if answers is None else HeldOutRecords(np.ones((len(answers), 1)), answers)
@@ -211,7 +213,7 @@ def _single() -> Any:
 
 def _best_constant(alone: Problem) -> Any:
     """The optimum of a problem of one feature; losses with kinks included."""
-    if alone.n_outputs > 1:
+    if alone.n_outputs > 1 or alone.n_features > 1:
         return alone.solve(TOLERANCE)
     from scipy.optimize import minimize_scalar
 

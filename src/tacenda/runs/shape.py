@@ -17,6 +17,7 @@ from tacenda.runs.sections import DataSection, NetworkSection, RunConfig
 from tacenda.words import counted
 
 if TYPE_CHECKING:
+    from tacenda.data.label import Label
     from tacenda.data.schema import Schema
 
 DEFAULT_NODES = 20
@@ -25,8 +26,7 @@ DEFAULT_NODES = 20
 @dataclass(frozen=True, eq=False)
 class Shape:
     """Public numbers: sizes (n,) of the nodes, features p, classes K (0: regression), the rows'
-    norm bound, notes, the number by which rows are divided, and between which numbers a schema says
-    that encoded labels lie."""
+    norm bound, notes, the number by which rows are divided, and a schema's label."""
 
     sizes: Ints
     features: int
@@ -35,7 +35,7 @@ class Shape:
     labels: tuple[Any, ...]
     notes: tuple[str, ...] = ()
     row_scale: float = 1.0
-    label_range: tuple[float, float] | None = None
+    label: Label | None = None
 
     @property
     def nodes(self) -> int:
@@ -112,6 +112,7 @@ def schema_of_file(data: DataSection, model: str = "linear") -> Schema:
         fields = schema.model_dump(mode="json", exclude_none=True)
         schema = Schema.build(**{**fields, "person": data.person})
     wanted = schema.intercept if data.intercept is None else data.intercept
+    wanted = wanted or schema.label.stacked
     schema = schema.model_copy(update={"intercept": wanted}).as_model(model)
     return with_positive(schema, data)
 
@@ -172,7 +173,7 @@ def _of_file(config: RunConfig) -> Shape:
     classes = len(schema.label.classes or ())
     whole = PublicShape(records, len(schema.feature_names), classes, row_scale=schema.row_scale)
     found = _spread(config, whole, owners, notes)
-    return replace(found, label_range=schema.label.encoded_range)
+    return replace(found, label=schema.label)
 
 
 def partition_of(network: NetworkSection, has_owners: bool, has_persons: bool = False) -> str:

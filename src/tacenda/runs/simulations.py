@@ -248,7 +248,7 @@ def metrics_of(config: RunConfig, private: PrivateRun) -> tuple[str, ...]:
     if config.run.metrics != "auto":
         return tuple(config.run.metrics)
     names = ["objective", "consensus"]
-    if private.problem.loss.kind != "regression":
+    if private.problem.loss.classifies:
         names.append("accuracy")
     return tuple(names)
 

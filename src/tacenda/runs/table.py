@@ -58,29 +58,31 @@ def evaluate(
     rows = np.asarray(models, float).reshape(-1, problem.dim)
     average = rows.mean(axis=0)
     # What the ranks find together comes first
-    objective, scores, labels = shards.objective(average), shards.scores(average), shards.labels()
+    objective, (scores, labels) = shards.objective(average), shards.outcomes(average)
+    loss: Any = problem.loss
+    value = loss.of_records if loss.stacked else loss.value
     own: dict[str, Any] = {}
     if len(rows) > 1:
         own["worst_objective"] = float(np.max(shards.objectives(rows)))
-        if problem.loss.kind != "regression":
+        if loss.classifies:
             each = shards.accuracies(rows)
             own["node_accuracy"] = [round(float(a), 6) for a in each]
             own["worst_accuracy"] = float(each.min())
     new, answers = None, None
     if test is not None:
-        new, answers = test.scores(average, problem.n_outputs), test.all_labels
+        new, answers = test.scores(problem, average), test.all_labels
     if scores is None or labels is None:
         return {}
     found: dict[str, Any] = {
         "objective": objective,
-        "loss": float(np.mean(problem.loss.value(scores, labels))),
+        "loss": float(np.mean(value(scores, labels))),
         **_measures(problem, labels, scores, units),
         **own,
     }
     whose = "training"
     if new is not None and answers is not None:
         whose, scores, labels = "test", new, answers
-        found["test_loss"] = float(np.mean(problem.loss.value(scores, labels)))
+        found["test_loss"] = float(np.mean(value(scores, labels)))
         measured = _measures(problem, labels, scores, units)
         found.update({f"test_{name}": value for name, value in measured.items()})
     shown = measures.as_shown(found, adjacency)
@@ -94,6 +96,8 @@ def evaluate(
 def _figures(
     problem: Any, labels: Array, scores: Array, units: Units, classes: Any
 ) -> dict[str, Any]:
+    if problem.loss.stacked:
+        return figures.outcomes(labels, scores, problem.loss.name, classes)
     if problem.loss.kind == "regression":
         guessed = units.of_loss(problem.loss.name).predictions(scores)
         return figures.regression(units.labels(labels), guessed)
@@ -104,6 +108,8 @@ def _figures(
 
 
 def _measures(problem: Any, labels: Array, scores: Array, units: Units) -> Any:
+    if problem.loss.stacked:
+        return measures.outcomes(labels, scores, problem.loss.name)
     if problem.loss.kind == "regression":
         name, level = problem.loss.name, getattr(problem.loss, "level", None)
         guessed = units.of_loss(name).predictions(scores)

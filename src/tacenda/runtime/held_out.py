@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacenda._types import Array
+from tacenda._types import Array, Floats
 from tacenda.content import content_hash
 from tacenda.data.features import chunks, is_sparse, scale_rows
 from tacenda.errors import InputError
@@ -52,23 +52,23 @@ class HeldOutRecords:
         found = self.ranks.at_root(self.labels)
         return None if found is None else np.concatenate(found)
 
-    def scores(self, w: Array, outputs: int) -> Array | None:
-        """(count,), or (count, K) for K outputs: the scores of all of them under one model (d,); at
-        the root."""
-        found = self.ranks.at_root(row_scores(self.x, w, outputs))
+    def scores(self, problem: Problem, w: Array) -> Array | None:
+        """(count,), or (count, K) for K outputs: the scores of all of them under one model (d,) of
+        the problem; at the root."""
+        matrix = problem.matrix_of(w)
+        found = self.ranks.at_root(row_scores(self.x, matrix))
         if found is None:
             return None
         whole = np.concatenate(found)
-        return whole if outputs > 1 else whole[:, 0]
+        return whole if len(matrix) > 1 or problem.loss.stacked else whole[:, 0]
 
 
-def row_scores(x: Any, w: Array, outputs: int) -> Array:
-    """(n, K) products of rows and one model (d,), each row by itself: its bits do not depend on the
+def row_scores(x: Any, matrix: Floats) -> Array:
+    """(n, K) products of rows and weights (K, p), each row by itself: its bits do not depend on the
     others, as those of a product by BLAS may."""
-    matrix = np.asarray(w, np.float64).reshape(outputs, -1)
     if is_sparse(x):
         return np.asarray(x @ matrix.T)
-    found = np.empty((len(x), outputs))
+    found = np.empty((len(x), len(matrix)))
     for part in chunks(x):
         wide = x[part].astype(np.float64, copy=False)
         for k, row in enumerate(matrix):
@@ -88,4 +88,5 @@ def encode_like(problem: Problem, labels: Any) -> Array:
         )
     order = np.argsort(known, kind="stable")
     position = order[np.searchsorted(known[order], y)].astype(float)
-    return 2 * position - 1 if problem.loss.kind == "binary" else position
+    two = problem.loss.kind == "binary" and not problem.loss.stacked
+    return 2 * position - 1 if two else position

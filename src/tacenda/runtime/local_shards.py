@@ -202,6 +202,18 @@ class LocalShards:
         """(N,) the labels of all records; at the root."""
         return self.of_records(self.problem.store.labels)
 
+    def outcomes(self, w: Array) -> tuple[Array | None, Array | None]:
+        """(scores, labels) of all records, whose rows a stacked loss made: (N, T) and (N,); at the
+        root."""
+        if not self.problem.loss.stacked:
+            return self.scores(w), self.labels()
+        t = self.problem.rows_each
+        found = [np.repeat(own, t, axis=0) for own in self.problem.record_scores(w)]
+        scores, cells = (self.of_records(own) for own in found)
+        if scores is None or cells is None:
+            return None, None
+        return scores[::t], cells[::t]
+
     def with_one_feature(self, position: int | None) -> Problem | None:
         """All records with one of their features only (`Problem.with_one_feature`); at the root."""
         mine = self.problem.with_one_feature(position)

@@ -85,7 +85,7 @@ class Snapshot:
         """measured(scores under the average model, labels) of the test records."""
         assert self.test is not None
         labels = self.test.all_labels
-        scores = self.test.scores(self.average, self.problem.n_outputs)
+        scores = self.test.scores(self.problem, self.average)
         return self.test.ranks.by_root(
             lambda: measured(*map(np.asarray, (scores, labels))), "measuring on the test records"
         )
@@ -129,7 +129,8 @@ def _test_accuracy(s: Snapshot) -> float:
 
 
 def _test_loss(s: Snapshot) -> float:
-    value = s.problem.loss.value
+    loss: Any = s.problem.loss
+    value = loss.of_records if loss.stacked else loss.value
     return s.on_test(lambda scores, y: float(np.mean(value(scores, y))))
 
 
@@ -193,9 +194,10 @@ def check_metrics(
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for name in names:
         checks.one_of("metrics", name, METRICS)
-        if METRICS[name].of_classes and problem.loss.kind == "regression":
+        if METRICS[name].of_classes and not problem.loss.classifies:
             raise InputError(
-                f"metrics must not hold {name!r} for the regression loss {problem.loss.name!r}; "
+                f"metrics must not hold {name!r} for the loss {problem.loss.name!r}, which names "
+                "no class; "
                 "use 'loss'."
             )
         if name.startswith("test_") and test is None:
@@ -214,9 +216,9 @@ def _check_test(test: Any, problem: Problem) -> None:
     if not isinstance(test, (tuple, list)) or len(test) != 2:
         raise InputError(f"test must be a pair (X, y), not a {type(test).__name__}.")
     shape, labels = np.shape(test[0]) or getattr(test[0], "shape", ()), np.asarray(test[1])
-    if len(shape) != 2 or shape[1] != problem.n_features or labels.shape != shape[:1]:
+    if len(shape) != 2 or shape[1] != problem.record_features or labels.shape != shape[:1]:
         raise InputError(
-            f"test must hold X of shape (N, {problem.n_features}) and y of length N, "
+            f"test must hold X of shape (N, {problem.record_features}) and y of length N, "
             f"not shapes {tuple(shape)} and {labels.shape}."
         )
     encode_like(problem, labels)

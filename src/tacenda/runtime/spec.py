@@ -190,6 +190,7 @@ class RunSpec:
             None if n_nodes is not None else model_alone(self._learning(start), charges),
             self.facts.records_per_person,
             self.facts.members_per_person,
+            self.facts.one_record,
         )
 
     def _learning(self, start: Array | None) -> LearningRun:
@@ -233,9 +234,12 @@ class RunSpec:
         }
         return {name: content_hash(value, name) for name, value in parts.items()}
 
-    def _persons(self) -> dict[str, int]:
-        """The unit, where it is a person; nothing for a record, whose runs keep their identity."""
+    def _unit(self) -> dict[str, int]:
+        """The unit, where it is a person, or a record of several rows; nothing for a record of one,
+        whose runs keep their identity."""
         k, q = self.facts.records_per_person, self.facts.members_per_person
+        if self.facts.one_record:
+            return {"rows_each": k}
         return {} if k * q == 1 else {"records_per_person": k, "members_per_person": q}
 
     def to_plain(self) -> dict[str, Any]:
@@ -254,10 +258,10 @@ class RunSpec:
                 "auto_strength": k.auto_strength,
                 "loss_options": _options(k.loss, self.facts.dim),
                 "regulariser_options": _options(k.regulariser, self.facts.dim),
-                "sizes": self.facts.sizes.astype(np.int64),
-                "n_features": self.facts.dim // k.n_outputs,
+                "sizes": (self.facts.sizes / self.facts.rows_each).astype(np.int64),
+                "n_features": self.facts.dim // k.n_outputs - self.facts.rows_each + 1,
                 "n_outputs": k.n_outputs,
-                **self._persons(),
+                **self._unit(),
             },
         }
 

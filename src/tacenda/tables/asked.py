@@ -117,7 +117,7 @@ class Asked:
         """
         wanted = tuple(checks.between("quantiles", q, 0.0, 1.0) for q in quantiles)
         checks.whole("bins", bins, least=2)
-        parts = (*schema.columns, schema.label)
+        parts = [*schema.columns, *([] if schema.label.survival else [schema.label])]
         known = {part.name: _column(part, bins, wanted) for part in parts}
         groups: tuple[str, ...] = (EVERYONE,)
         if by is not None:
@@ -178,7 +178,7 @@ class Asked:
 def levels_of(schema: Schema, by: str) -> tuple[str, ...]:
     """Levels of a column, or classes of the label."""
     found = {c.name: c.levels for c in schema.columns if isinstance(c, CategoricalColumn)}
-    if schema.label.classes is not None:
+    if schema.label.classes is not None and not schema.label.survival:
         found[schema.label.name] = schema.label.classes
     return found[checks.one_of("by", by, list(found))]
 

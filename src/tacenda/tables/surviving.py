@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Floats, Ints
+from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.data.cells import level_places, missing_cells, readable_numbers
+from tacenda.data.cells import level_places, life_cells
 from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
@@ -208,20 +208,6 @@ def survival_of(schema: Schema, points: Sequence[float] | None) -> Survival:
         return Survival(**fields)
     except ValueError:
         raise InputError(f"points must be rising and above 0, not {tuple(points)}.") from None
-
-
-def life_cells(asked: Survival, schema: Schema, table: Table) -> Ints:
-    """(n,) each record's cell: the period of its event, or how many points it has reached without;
-    -1 where its time or event is missing."""
-    time = readable_numbers(schema, asked.time, table)
-    happened = level_places(schema, asked.event, asked.spellings, table) >= 0
-    gone = missing_cells(schema, asked.event, table)
-    points, count = np.array(asked.points), len(asked.points)
-    period = np.searchsorted(points, time)  # in (points[k - 1], points[k]]
-    reached = count + np.searchsorted(points, time, side="right")
-    late = period == count  # after the last point: not seen by then
-    cells = np.where(happened & ~late, period, np.where(late, 2 * count, reached))
-    return np.where(np.isnan(time) | (time <= 0) | gone, -1, cells)
 
 
 def _readable(

@@ -23,6 +23,7 @@ from typing import Any
 from tacenda.errors import InputError, StateError
 from tacenda.formats.files import write_json
 from tacenda.formats.text import canonical_json, strict
+from tacenda.losses.registry import rows_of
 from tacenda.privacy.noise.keyed import KINDS
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.statement import Statement
@@ -119,7 +120,8 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
         if body.get(field) != agreed:
             raise StateError(f"{path} states another {field} than the contract.")
     terms = contract.privacy
-    statement = _composed(path, body, terms.epsilon, terms.delta, terms)
+    rows = rows_of(str(contract.problem.loss), len(contract.problem.classes or ()))
+    statement = _composed(path, body, terms.epsilon, terms.delta, terms, rows)
     evaluation = None
     expected = {*_FIELDS}
     if contract.evaluation is not None and "evaluation" in body:
@@ -156,9 +158,15 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
 
 
 def _composed(
-    path: str | Path, body: dict[str, Any], target: float, delta: float, terms: PrivacyTerms
+    path: str | Path,
+    body: dict[str, Any],
+    target: float,
+    delta: float,
+    terms: PrivacyTerms,
+    rows: int = 1,
 ) -> Statement:
-    """The statement in it, composed again from its charges; its words are those that these give."""
+    """The statement in it, composed again from its charges; its words are those that these give.
+    rows: how many the loss makes of a record."""
     try:
         counts = [one["count"] for one in body["privacy"]["charges"]]
         if any(type(count) is not int or count < 1 for count in counts):
@@ -176,7 +184,8 @@ def _composed(
     for field, said, wanted in (
         ("delta", statement.delta, delta),
         ("adjacency", statement.adjacency, terms.adjacency),
-        ("records per person", statement.records_per_person, terms.person[0]),
+        ("records per person", statement.records_per_person, terms.person[0] * rows),
+        ("rows of one record", statement.one_record, rows > 1),
         ("members per person", statement.members_per_person, terms.person[1]),
     ):
         if said != wanted:

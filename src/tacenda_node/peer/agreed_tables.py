@@ -245,7 +245,8 @@ def noise_words(plan: RunPlan, schema: Schema) -> list[str]:
         degree = plan.spec.topology.degrees[:, None]
         std /= math.sqrt(float(np.min(algorithm.weight(facts, degree, contract.rounds))))
     noises = [noise for _, noise in statistic.apart(np.zeros(statistic.length), std)]
-    records, said = float(facts.sizes.sum()), []
+    records = float(sum(contract.trained_size(name) for name in contract.names))
+    said = []
     if asked.describe is not None:
         told = Forecast.of(asked.describe, records, noises.pop(0))
         if told.unreadable:

@@ -14,6 +14,8 @@ from tacenda._types import Array
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.evaluation.private import counts_for
+from tacenda.evaluation.private_run import offsets_of
+from tacenda.questions.outcomes import OutcomeCounts, outcome_model
 from tacenda.runtime.block import honest_reach
 from tacenda.terms.method import SETTINGS
 from tacenda_node.identity.contract import Contract
@@ -86,6 +88,28 @@ def statistic_of(contract: Contract, edges: tuple[float, ...] | None = None) -> 
     )
 
 
+def _counted(contract: Contract) -> dict[str, Any]:
+    """What the closing run's problem says otherwise: records whose loss makes rows of each are
+    counted once, as problems of several classes are."""
+    return {"loss": "multinomial"} if loss_of(contract).stacked else {}
+
+
+def evaluated_model(contract: Contract, model: Array) -> Array:
+    """A released model as the closing run asks for it."""
+    loss, found = loss_of(contract), np.asarray(model, float).reshape(-1)
+    if not loss.stacked:
+        return found
+    return outcome_model(loss, found, len(contract.problem.classes or ()))
+
+
+def offsets_of_contract(contract: Contract, model: Array) -> tuple[float, ...] | None:
+    """`PrivateEvaluation.offsets`, by the constant that every record of the schema has."""
+    asked = statistic_of(contract)
+    if not isinstance(asked, OutcomeCounts):
+        return None
+    return offsets_of(asked, model, 1.0 / contract.problem.row_scale)
+
+
 def closing_contract(
     contract: Contract,
     model: str,
@@ -115,6 +139,7 @@ def closing_contract(
                 "epsilon": terms.epsilon or contract.privacy.epsilon,
                 "delta": terms.delta or contract.privacy.delta,
             },
+            "problem": {**plain["problem"], **_counted(contract)},
             "absence": {**plain["absence"], "policy": "stop", "losses": 0},
             "edges": [edge for edge in plain["edges"] if not gone & set(edge)],
             "members": [

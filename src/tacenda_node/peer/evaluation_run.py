@@ -24,12 +24,10 @@ It ends in the same way where the sum of the counts is beyond what honest member
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import numpy as np
 
 from tacenda.errors import StateError
 from tacenda.evaluation.private import PrivateEvaluation
@@ -44,8 +42,10 @@ from tacenda_node.peer.evaluation_plan import (
     TITLE,
     closing_contract,
     closing_plan,
+    evaluated_model,
     is_possible,
     model_digest,
+    offsets_of_contract,
     statistic_of,
 )
 from tacenda_node.peer.member import Member
@@ -113,7 +113,9 @@ class EvaluationRun:
         """Bind the state to the held-out records, and find their account; what to tell the
         operator."""
         assert records.held_out is not None
-        self._records, self._ledger, name = records.held_out, ledger, self._identity.name
+        self._ledger, name, self._records = ledger, self._identity.name, records.held_out
+        if self._records.loss.stacked:
+            self._records = self._records.of_records()
         run = f"{self._contract.run_id()}{TITLE}"
         self._key = self._state.bind(run, name, data_digest(self._records))
         self.account, notes = claim_held_out(
@@ -173,7 +175,7 @@ class EvaluationRun:
         why there is no evaluation, where a member has left it."""
         if self._state.noted(ENDED):
             return str(self._state.noted(ENDED))
-        name, model = self._identity.name, np.asarray(result.models[0], float).reshape(-1)
+        name, model = self._identity.name, evaluated_model(self._contract, result.models[0])
         finished = FinishedModel.of(result)
         plan = make_plan(self.texts(finished, absent)[-1])
         if absent:  # fewer members hide each other less: another noise, and another reservation
@@ -247,7 +249,8 @@ class EvaluationRun:
             finally:
                 session.stop()
         read = self._read(found, plan, finished, session.exchange.absent)
-        return Evaluated(read, finished.digest)
+        offsets = offsets_of_contract(self._contract, model)
+        return Evaluated(replace(read, offsets=offsets), finished.digest)
 
     def _settle_what_is_there(self, spending: Spending) -> None:
         try:

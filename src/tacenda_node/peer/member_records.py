@@ -171,6 +171,7 @@ def _check_label(contract: Contract, schema: Schema) -> None:
     facts, so that no record's label is ever refused."""
     loss, label = loss_of(contract), schema.label
     least, most = loss.label_range
+    label.check_loss("contract field problem.loss:", loss)
     if loss.kind != "regression" or label.encoded_range is None:
         return
     low, high = label.encoded_range

@@ -187,7 +187,7 @@ def facts_of(contract: Contract) -> Facts:
         contract.solver_tolerance,
         records_per_person=contract.privacy.person[0],
         members_per_person=contract.privacy.person[1],
-    )
+    ).of_outcomes(len(p.classes or ()))
 
 
 class _Watch(BlankQueries):

@@ -155,7 +155,7 @@ def with_schema(terms: dict[str, Any], schema: Schema) -> dict[str, Any]:
     }
     if schema.label.classes is not None:
         problem.setdefault("classes", list(schema.label.classes))
-    problem.setdefault("loss", usual_loss(schema))
+    problem.setdefault("loss", schema.label.usual_loss)
     found = {**terms, "problem": problem, "schema_hash": schema.hash()}
     reach = schema.label.encoded_range
     if schema.label.classes is None and reach is not None:
@@ -216,14 +216,6 @@ def _can_be_evaluated(terms: dict[str, Any]) -> bool:
 def takes_label_bound(loss: str) -> bool:
     """Whether the loss of this name has a label bound, which the schema then declares."""
     return hasattr(losses.by_name(loss), "label_bound")
-
-
-def usual_loss(schema: Schema) -> str:
-    """The loss that goes with the label, where the terms name none."""
-    classes = schema.label.classes
-    if classes is None:
-        return "huber"
-    return "logistic" if len(classes) == 2 else "multinomial"
 
 
 def leaves_open(terms: dict[str, Any]) -> bool:

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import tacenda as tc
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.estimators import DeclarationWarning, load_model, person_periods
-from tacenda.estimators.stacked import stacked_rows
 from tacenda.evaluation import measures
+from tacenda.losses.stacked import outcome_rows, sparse_outcome_rows
 from tacenda.questions.facts import Facts
 
 N, B = 3000, np.array([1.2, -0.8, 0.4])
@@ -225,10 +225,13 @@ def test_concordance_by_brute_force() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_stacked_rows_have_a_constant_each(sparse: bool) -> None:
-    table = np.array([[0.1, 0.2, 0.5], [0.3, 0.0, 0.4]])
-    found = stacked_rows(csr_array(table) if sparse else table, 2)
-    found = found.toarray() if sparse else found
-    want = [[0.1, 0.2, 0.5, 0], [0.1, 0.2, 0, 0.5], [0.3, 0, 0.4, 0], [0.3, 0, 0, 0.4]]
+    table, asked = np.array([[0.1, 0.2, 0.5], [0.3, 0.0, 0.4]]), np.array([[1, 1], [1, 0]]) > 0
+    found = (
+        sparse_outcome_rows(csr_array(table), asked).toarray()
+        if sparse
+        else outcome_rows(table, asked)
+    )
+    want = [[0.1, 0.2, 0.5, 0], [0.1, 0.2, 0, 0.5], [0.3, 0, 0.4, 0], [0, 0, 0, 0]]
     np.testing.assert_array_equal(found, want)
 
 

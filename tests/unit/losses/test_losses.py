@@ -227,6 +227,8 @@ def test_truth_about_smoothness():
         "multinomial",
         "multiclass-hinge",
         "negative-binomial",
+        "ordinal",
+        "discrete-hazard",
     }
     assert {n for n, x in facts.items() if not x.smooth} == {
         "hinge",

@@ -46,7 +46,7 @@ def encode_labels(
             if len(wrong):
                 raise InputError(_undeclared(table, first + a + int(wrong[0]), len(known)))
             numbers[first + a : first + a + len(y)] = order[place]
-    if loss.kind == "binary":
+    if loss.kind == "binary" and not loss.stacked:
         numbers *= 2.0
         numbers -= 1.0
     return numbers, tuple(known.tolist())
@@ -149,6 +149,13 @@ def _alike(a: Array, b: Array) -> bool:
 
 def _check_count(loss: Loss, count: int, *, declared: bool) -> None:
     where = "classes declares" if declared else "y holds, over all nodes,"
+    if loss.stacked:
+        if count < 2 or (loss.predicts == "hazard" and count % 2 == 0):
+            raise InputError(
+                f"The loss {loss.name!r} needs two or more ordered outcomes (for times the 2T + 1 "
+                f"cells of a life table of T periods), and {where} {count}; declare classes."
+            )
+        return
     if loss.kind == "binary" and count != 2:
         remedy = (
             "use loss='multinomial' for more than two"
