@@ -376,30 +376,134 @@ def test_hazard_is_the_logistic_of_person_periods(weighted: bool) -> None:
     np.testing.assert_allclose(model.intercept_, params[4:], rtol=CLOSE, atol=CLOSE)
 
 
-def test_quantiles_are_those_of_the_smoothed_loss_and_tend_to_the_exact_ones() -> None:
+# ---- quantiles: no likelihood, so their own minimiser is found by Newton's method
+LEVEL, WIDTH = 0.7, 0.05  # the width in units of half the label's range, 20
+QUANTILE = {"level": LEVEL, "width": WIDTH}
+
+
+@cache
+def least_pinball(weighted: bool, width: float = WIDTH) -> Floats:
+    """(5,) where the pinball loss with its kink spread evenly over 2h is least."""
+    own, h = table(), width * 20
+    X, y = sm.add_constant(own["X"], prepend=False), own["squared"]
+    w = own["weights"] if weighted else np.ones(N)
+    b = np.linalg.lstsq(X, y, rcond=None)[0]
+    for _ in range(100):
+        below = np.clip((X @ b - y + h) / (2 * h), 0.0, 1.0)
+        bent = w * ((below > 0) & (below < 1)) / (2 * h)
+        step = np.linalg.solve((X * bent[:, None]).T @ X, X.T @ (w * (below - LEVEL)))
+        b = b - step
+        if np.abs(step).max() < 1e-13:
+            return np.asarray(b)
+    raise AssertionError("Newton's method did not end")
+
+
+def same_quantiles(found: Floats, weighted: bool) -> None:
+    size = np.append(HIGH - LOW, 1.0)
+    wanted = least_pinball(weighted)
+    np.testing.assert_allclose(found * size, wanted * size, rtol=CLOSE, atol=20 * CLOSE)
+
+
+def quantile_regressor(epsilon: float | None, width: float = WIDTH, **more: Any) -> Any:
+    how: dict[str, Any] = {"quantile": LEVEL, "width": width, "target_bounds": (-20, 20), **more}
+    return PrivateQuantileRegressor(epsilon, bounds=(LOW, HIGH), n_nodes=4, **how)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quantiles_by_the_estimator(weighted: bool) -> None:
     own = table()
-    X, y, level = sm.add_constant(own["X"], prepend=False), own["squared"], 0.7
-    exact = QuantReg(y, X).fit(q=level, p_tol=1e-12, max_iter=20000).params
-    size, gaps = np.append(HIGH - LOW, 1.0), []
-    for width in (0.05, 0.01):
-        model = PrivateQuantileRegressor(
-            None,
-            quantile=level,
-            width=width,
-            bounds=(LOW, HIGH),
-            target_bounds=(-20, 20),
-            strength=0.0,
-            n_nodes=4,
-        ).fit(own["X"], y)
-        found, h = np.append(model.coef_, model.intercept_), width * 20
+    model = quantile_regressor(None, strength=0.0, weight_bound=2.0)
+    model.fit(own["X"], own["squared"], sample_weight=own["weights"] if weighted else None)
+    same_quantiles(np.append(model.coef_, model.intercept_), weighted)
 
-        def slope(b: Floats, h: float = h) -> Floats:
-            """Of the loss whose kink is spread evenly over 2h."""
-            below = np.clip((X @ b - y + h) / (2 * h), 0.0, 1.0)
-            return np.asarray(X.T @ (below - level) / N)
 
-        assert np.abs(slope(found) / np.abs(X).mean(axis=0)).max() < CLOSE
-        gaps.append(np.abs((found - exact) * size).max())
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quantiles_by_a_problem_of_rows_that_a_schema_encodes(weighted: bool) -> None:
+    schema, own = schema_for("squared"), table()
+    data = encode(schema, columns("squared"))
+    shards = tc.data.partition.by_sizes(data.X, data.y, [N // 4] * 4)
+    parts = tc.data.partition.by_sizes(data.X, own["weights"], [N // 4] * 4)
+    problem = tc.Problem(
+        shards,
+        loss=tc.losses.by_name("smoothed-quantile", **QUANTILE),
+        strength=0.0,
+        row_scale=data.row_scale,
+        weights=[w for _, w in parts] if weighted else None,
+        weight_bound=2.0,
+    )
+    method = without_privacy(Facts.of(problem))
+    result = tc.simulate(problem, tc.graph.ring(4), method, progress=False)
+    rows = run_coefficients(result, data.feature_names, schema, data.classes).rows
+    same_quantiles(in_order(rows), weighted)
+
+
+def quantile_file(tmp_path: Path, epsilon: float | None) -> Any:
+    """By a file, a schema and a configuration, with privacy or without."""
+    schema_for("squared").write(tmp_path / "s.toml")
+    write_table(tmp_path / "t.csv", "squared")
+    problem = {"loss": "smoothed-quantile", "loss_options": QUANTILE}
+    config: dict[str, Any] = {
+        "data": {"file": str(tmp_path / "t.csv"), "schema": str(tmp_path / "s.toml")},
+        "network": {"nodes": 4},
+        "problem": {**problem, "strength": 0.0 if epsilon is None else 1e-9},
+        "privacy": {"private": False} if epsilon is None else {"epsilon": epsilon},
+        "run": {"folder": str(tmp_path / "run"), "seeds": [0]},
+    }
+    return tc.fit(config, progress=False)
+
+
+def test_quantiles_by_a_file_a_schema_and_the_command_line(tmp_path: Path) -> None:
+    fitted = quantile_file(tmp_path, None)
+    same_quantiles(in_order(fitted.coefficients().rows), False)
+    out = tmp_path / "p.csv"
+    told = tacenda("predict", tmp_path / "run", "--data", tmp_path / "t.csv", "--out", out)
+    assert told.exit_code == 0, told.output
+    with out.open(encoding="utf-8") as file:
+        said = [float(list(row.values())[-1]) for row in csv.DictReader(file)]
+    X = sm.add_constant(table()["X"], prepend=False)
+    np.testing.assert_allclose(said, X @ least_pinball(False), atol=40 * CLOSE)
+
+
+def test_quantiles_by_a_contract_and_the_rows_of_its_members(tmp_path: Path) -> None:
+    schema, sizes = schema_for("squared"), [300, 400, 500]
+    terms = with_schema(
+        {
+            "problem": {
+                "loss": "smoothed-quantile",
+                "loss_options": QUANTILE,
+                "strength": 1e-3,
+                "clip_norm": 1.0,
+            }
+        },
+        schema,
+    )
+    contract = small_contract(3, **terms)
+    data = encode(schema, columns("squared"), strict=True)
+    shards = tc.data.partition.by_sizes(data.X, data.y, sizes)
+    members = [problem_of(contract, m, *own) for m, own in zip(sizes, shards, strict=True)]
+    design = design_of(schema, "smoothed-quantile")
+    best = np.linalg.lstsq(design.matrix, least_pinball(False) - design.offset, rcond=None)[0]
+    weights = np.array(sizes) / N
+
+    def objective(w: Floats) -> float:
+        parts = [
+            m.objective(w) - m.strength * float(m.regulariser.value(w[None])[0]) for m in members
+        ]
+        return float(weights @ parts)
+
+    least, rng = objective(best), np.random.default_rng(0)
+    for size in (1e-3, 0.1):
+        for _ in range(20):
+            assert objective(best + size * rng.normal(size=best.size)) >= least - 1e-9
+    assert least <= minimize(objective, np.zeros(best.size), method="L-BFGS-B").fun + 1e-9
+
+
+def test_quantiles_tend_to_the_exact_ones() -> None:
+    own = table()
+    X, y = sm.add_constant(own["X"], prepend=False), own["squared"]
+    exact = QuantReg(y, X).fit(q=LEVEL, p_tol=1e-12, max_iter=20000).params
+    size = np.append(HIGH - LOW, 1.0)
+    gaps = [np.abs((least_pinball(False, h) - exact) * size).max() for h in (WIDTH, WIDTH / 5)]
     assert gaps[1] < gaps[0] < 0.4  # of targets from -20 to 20: the known limit of the smoothing
 
 
@@ -547,6 +651,11 @@ def test_a_schema_and_the_command_line_at_a_large_epsilon(loss: str, tmp_path: P
     fitted = tc.fit(config, progress=False)
     found = in_order(fitted.coefficients().rows)
     assert distance(found, reference(loss, False)) < BY_A_SCHEMA[loss]
+
+
+def test_quantiles_by_a_schema_at_a_large_epsilon(tmp_path: Path) -> None:
+    found = in_order(quantile_file(tmp_path, 10_000.0).coefficients().rows)
+    assert distance(found, least_pinball(False)) < 0.015
 
 
 # At epsilon 10,000

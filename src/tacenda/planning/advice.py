@@ -23,6 +23,7 @@ TOO_MUCH = 0.35
 # Shares of what there is to learn that noise is forecast to cost: where it is said, and what the
 # records that are named would bring it down to
 WEAK, WELL = 0.25, 0.1
+RARE = 0.01  # of the records: a class that needs more may well be too rare to be learnt
 MOST_RECORDS = 2.0**40  # over those there are: no more are named
 # Of a class's own signal, on whitened rows, noise may cost one half: sqrt(2) features noise records
 CLASS = math.sqrt(2.0)
@@ -82,10 +83,10 @@ def class_records(facts: Facts, privacy: Privacy) -> float | None:
     return CLASS * facts.n_features * noise * float(facts.sizes.sum())
 
 
-def class_sentence(facts: Facts, privacy: Privacy) -> list[str]:
-    """The same in words, for a plan."""
+def class_sentence(facts: Facts, privacy: Privacy, least: float = 0.0) -> list[str]:
+    """The same in words, for a plan; nothing where it is less than `least` of all records."""
     needed = class_records(facts, privacy)
-    if needed is None:
+    if needed is None or needed < least * float(facts.sizes.sum()):
         return []
     return [
         f"At this budget a class needs about {_about(needed)} records in all: rarer ones can "

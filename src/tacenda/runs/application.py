@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tacenda.errors import EngineError, InputError, WeakPrivacyWarning
 from tacenda.formats.text import toml
 from tacenda.graph.topology import Topology
-from tacenda.planning.advice import noise_advice
+from tacenda.planning.advice import RARE, class_sentence, noise_advice
 from tacenda.runs import read, references, simulations, table
 from tacenda.runs.choice import Choice, resolved
 from tacenda.runs.cost import check_declared
@@ -325,6 +325,7 @@ def run(
         affordable = references.affordable(private.shards, config)
         dataset = _about(private, config)
         small = _small_nodes(private, config.privacy.adjacency)
+        rare = _rare_classes(config, private)
     if not ranks.root:
         return None
     reasons = {
@@ -346,7 +347,7 @@ def run(
     if wanted and not affordable:
         compared_with = [references.LEFT_OUT]
     missing = [f"{row['label']}: {row['missing']}" for row in rows if row.get("missing")]
-    notes = (table.NOTE, *taken, *compared_with, *missing, *small, *private.dataset.notes)
+    notes = (table.NOTE, *taken, *compared_with, *missing, *rare, *small, *private.dataset.notes)
     graph = private.graph.name
     return Fitted(folder, results, rows, config, dataset, graph, notes, reasons, timing.to_plain())
 
@@ -401,6 +402,15 @@ def _check_first(config: RunConfig, private: PrivateRun, chosen: list[Choice]) -
     for sentence in [] if budget is None else noise_advice(facts, budget):
         warnings.warn(sentence, WeakPrivacyWarning, stacklevel=2)
     check_metrics(simulations.metrics_of(config, private), private.problem, None, private.test)
+
+
+def _rare_classes(config: RunConfig, private: PrivateRun) -> list[str]:
+    """How many records a class needs, where that may be more than it has."""
+    budget = privacy_of(config.privacy)
+    if budget is None:
+        return []
+    facts = private.shards.facts(config.privacy.adjacency, config.run.solver_tolerance)
+    return [sentence.removesuffix(".") for sentence in class_sentence(facts, budget, RARE)]
 
 
 def _rows(config: RunConfig, private: PrivateRun, done: list[Simulated]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ import pytest
 
 import tacenda as tc
 from tacenda.errors import WeakPrivacyWarning
-from tacenda.planning.advice import WELL, _average_noise, _lost, class_records, noise_advice
+from tacenda.planning.advice import (
+    RARE,
+    WELL,
+    _average_noise,
+    _lost,
+    class_records,
+    class_sentence,
+    noise_advice,
+)
 from tacenda.planning.forecast import Landscape
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
@@ -57,6 +66,30 @@ def test_rare_classes_are_said_by_a_plan_and_where_even_classes_are_too_small() 
     many = facts(3000, 20, loss="multinomial", classes=12)
     assert any(s.startswith("Rare classes: ") for s in noise_advice(many, BUDGET))
     assert noise_advice(facts(100_000, 20, loss="multinomial", classes=12), BUDGET) == []
+
+
+def test_a_fit_says_how_many_records_a_class_needs_where_that_is_many(tmp_path: Path) -> None:
+    assert class_sentence(facts(9718, 29, loss="multinomial", classes=4), BUDGET, RARE)
+    assert not class_sentence(facts(240_000, 29), BUDGET, RARE)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 3)).round(3)
+    y = np.where(rng.random(2000) < 0.02, "rare", np.where(X[:, 0] > 0.5, "high", "low"))
+    rows = [",".join(map(str, [*x, label])) for x, label in zip(X, y, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,y", *rows]))
+    tc.data.Schema.build(
+        columns=[{"kind": "numeric", "name": n, "low": 0, "high": 1} for n in "abc"],
+        label={"name": "y", "classes": ["high", "low", "rare"]},
+    ).write(tmp_path / "s.toml")
+    fitted = tc.fit(
+        {
+            "data": {"file": str(tmp_path / "t.csv"), "schema": str(tmp_path / "s.toml")},
+            "network": {"nodes": 2},
+            "privacy": {"epsilon": 1.0},
+            "run": {"folder": str(tmp_path / "run"), "references": False},
+        },
+        progress=False,
+    )
+    assert any("a class needs about" in note for note in fitted.notes)
 
 
 def test_nothing_is_said_of_classes_where_rows_are_not_whitened() -> None:
