@@ -103,7 +103,11 @@ def test_private_measures_have_intervals_and_are_charged(
     page = tmp_path / "page.html"
     shown = tools.tacenda("evaluate", home / "visits", new, *how, "--report", page)
     assert shown.exit_code == 0, shown.output
-    assert "RMSE" in shown.stdout and "Residuals" in shown.stdout and "no ledger" in shown.stdout
+    assert (
+        "RMSE" in shown.stdout
+        and "Residuals" in shown.stdout
+        and "without a ledger" in shown.stdout
+    )
     assert "released once with noise" in page.read_text()
 
 

@@ -156,7 +156,7 @@ def _private(
     wanted: tuple[float | None, float | None],
 ) -> None:
     """One charged release, and what follows from it; wanted: by what to choose a threshold."""
-    from tacenda.cli.models import held_out_problem, held_out_size, private_records
+    from tacenda.cli.held_out import held_out_problem, held_out_size, private_records
     from tacenda.evaluation.private_run import evaluate_privately
     from tacenda.graph import complete
     from tacenda.privacy.settings import Privacy
