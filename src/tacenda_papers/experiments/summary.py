@@ -181,7 +181,7 @@ def _runs(rows: Rows) -> dict[tuple[tuple[str, object], ...], float]:
 
 
 def _section(one: Stored, found: list[Finding]) -> str:
-    e, rows, size = one
+    e, rows = one.experiment, one.rows
     lines = "\n".join(f"- {f.mode}: {f.sentence}" for f in found)
     if len(found) > MOST_FINDINGS:
         lines = _folded(f"The {len(found)} statements that were checked", lines)
@@ -193,10 +193,22 @@ def _section(one: Stored, found: list[Finding]) -> str:
         pictures.in_markdown(one),
         lines,
         *(_shown(t) for t in e.tables(rows)),
-        f"Settings: {e.settings} {e.chosen} Shown: {size.name} size, {ran(rows)}",
+        f"Settings: {e.settings} {e.chosen} Shown: {extent(one)}, {ran(rows)}",
         "[All results](../results.md)",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def extent(one: Stored) -> str:
+    """Which size is shown, and where it is less than the full one, by how much and why."""
+    whole = one.experiment.cells(Size("full"))
+    usual, here = (len({c.seed for c in whole}), len(one.rows.distinct("seed")))
+    if one.size.name == "reduced":
+        runs = len({c.key() for c in whole})
+        return f"reduced size, for time (the full one has {runs} runs, {usual} seeds)"
+    if one.size.name == "full" and here < usual:
+        return f"full size with {here} of its {usual} seeds, for time"
+    return f"{one.size.name} size"
 
 
 def _folded(title: str, text: str) -> str:
