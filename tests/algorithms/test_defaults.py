@@ -10,10 +10,16 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.needs import Needs
 
 DEFAULTS = {
-    "admm": {"penalty": 0.5},
+    "admm": {"penalty": 0.5, "own_strength": 0.0},
     "madmm": {"penalty": 0.5, "dual_step": None, "noise": "l2-laplace"},
-    "dvp": {"penalty": 0.5, "noise": "l2-laplace"},
-    "pvp": {"penalty": 0.5, "noise": "l2-laplace", "closing_dvp": False, "centre": "released"},
+    "dvp": {"penalty": 0.5, "noise": "l2-laplace", "own_strength": 0.0},
+    "pvp": {
+        "penalty": 0.5,
+        "noise": "l2-laplace",
+        "closing_dvp": False,
+        "centre": "released",
+        "own_strength": 0.0,
+    },
     "radmm": {
         "penalty": 0.5,
         "recycle_proximal": 0.2,
