@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked.add_argument("--python", action="append", default=[], help="one more Python to try")
     asked.add_argument("--only", action="append", choices=VERSIONS, help="only these versions")
     asked.add_argument("--types", action="store_true", help="also check a typed script with mypy")
+    asked.add_argument("--tutorial", action="store_true", help="also do all of docs/tutorial.md")
     given = asked.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -71,8 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_wheel(wheel)
         pythons = {v: p for v, p in found(given.python).items() if v in (given.only or VERSIONS)}
         for version, python in pythons.items():
-            types = given.types and version == min(pythons, key=VERSIONS.index)
-            print(f"Python {version}: {tried(wheel, python, place / version, types)}", flush=True)
+            first = version == min(pythons, key=VERSIONS.index)
+            said = tried(wheel, python, place / version, given.types and first)
+            if given.tutorial and first:
+                said += f", {taught(place / version)}"
+            print(f"Python {version}: {said}", flush=True)
         missing = [v for v in given.only or VERSIONS if v not in pythons]
         print(f"Not tried, because not on this machine: {', '.join(missing) or 'none'}.")
     if not pythons:
@@ -175,6 +181,29 @@ def tried(wheel: Path, python: Path, folder: Path, types: bool) -> str:
         f"import {imported:.2f} s, --help {helped:.2f} s"
     )
     return f"{words}, {typed(fresh, folder, uv)}" if types else words
+
+
+def taught(folder: Path) -> str:
+    """The tutorial to its last command, with nothing installed but the wheel."""
+    began = time.perf_counter()
+    binary = folder / ("Scripts" if os.name == "nt" else "bin")
+    place = folder / "tutorial"
+    place.mkdir()
+    page = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    script: list[str] = []  # one session: later blocks use names of earlier ones
+    commands = 0
+    for kind, block in re.findall(r"```(console|python)\n(.*?)```", page, re.DOTALL):
+        if kind == "python":
+            script.append(block)
+            continue
+        if script:
+            (place / "session.py").write_text("\n".join(script), "utf-8")
+            run(binary / "python", "session.py", cwd=place)
+        for line in block.splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            run(binary / words[0], *words[1:], cwd=place)
+            commands += 1
+    return f"{commands} commands of the tutorial in {time.perf_counter() - began:.0f} s"
 
 
 def typed(python: Path, folder: Path, uv: str | None) -> str:

@@ -79,7 +79,7 @@ def test_the_smallest_change_of_a_weight_is_found(model: Path) -> None:
         (lambda h: h.update({ENTRY: h[ENTRY].replace('-1"', '-0"', 1)}), "not in the format"),
         (lambda h: h.update({ENTRY: h[ENTRY].replace("4.99", "0.99")}), "not signed"),
         (lambda h: h.update({ENTRY: h[ENTRY].replace("m1", "m9")}), "not signed"),
-        (lambda h: h.update({ENTRY: h[ENTRY].replace("Nobody", "All")}), "not signed"),
+        (lambda h: h.update({ENTRY: h[ENTRY].replace("No one", "All")}), "not signed"),
     ],
 )
 def test_a_changed_header_is_found(model: Path, header: Any, words: str) -> None:
