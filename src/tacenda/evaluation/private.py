@@ -515,7 +515,7 @@ class PrivateEvaluation:
         )
 
     def report(self, path: str | Path = "evaluation.html") -> Path:
-        """Write one HTML page (extra `report`).
+        """Write one HTML page.
 
         Result: the file that was written.
         """

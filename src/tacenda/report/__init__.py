@@ -2,10 +2,10 @@
 or a `RunResult`.
 
     build(run_folder)            run_folder/report.html: works offline, light and dark, on paper
-                                 (extra `report`)
+                                
     figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
-    evaluation_page(found, path)  what `tacenda evaluate` found, as one page (extra `report`)
-    private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found (extra `report`)
+    evaluation_page(found, path)  what `tacenda evaluate` found, as one page
+    private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found
     model_card(result)           Markdown that states what one model promises
     Chart, Series, TextTable, Column, render_page, write_charts    figures and tables of your own
 

@@ -230,7 +230,7 @@ _OF_CLASS = ("recall", "precision")
 
 
 def evaluation_page(found: dict[str, Any], out: str | Path) -> Path:
-    """Write one HTML page of what `tacenda evaluate` found (extra `report`).
+    """Write one HTML page of what `tacenda evaluate` found.
 
     Parameters
     ----------

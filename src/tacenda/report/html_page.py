@@ -45,7 +45,7 @@ class Panel:
 
 
 def build(run: str | Path | RunResult, out: str | Path | None = None) -> Path:
-    """Write the HTML report of a run folder or of one result (extra `report`).
+    """Write the HTML report of a run folder or of one result.
 
     Only the run folder is read: manifest, results, ledger, configuration. The file is written whole
     or not at all.
@@ -97,7 +97,7 @@ def render(folder: Folder) -> str:
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Fill in the template of a self-contained page (extra `report`).
+    """Fill in the template of a self-contained page.
 
     A template may also use `library` (plotly.js), `style` and `script`, which draw
     every element of class "plot" as the report does, and the filter `script_json`, which puts a

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def private_evaluation_page(found: PrivateEvaluation, out: str | Path) -> Path:
-    """Write one HTML page of a private evaluation (extra `report`).
+    """Write one HTML page of a private evaluation.
 
     Parameters
     ----------

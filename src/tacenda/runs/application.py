@@ -137,7 +137,7 @@ class Fitted:
         return run_shapes(self.results[next(iter(self.results)) if run is None else run], schema)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the HTML report (extra `report`).
+        """Write the HTML report.
 
         path: where to write; by default report.html in the folder. Result: the file that was
         written.

@@ -130,7 +130,7 @@ class RunResult:
         return write_bytes(path, save(tensors, metadata={"tacenda": json.dumps(about)}))
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the HTML report of this run (extra `report`).
+        """Write the HTML report of this run.
 
         Result: the file that was written.
         """

@@ -208,7 +208,7 @@ class Description:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the table as .html (extra `report`), .csv, .md, .json, or a picture (.svg, .pdf or
+        """Write the table as .html, .csv, .md, .json, or a picture (.svg, .pdf or
         .png, extra `plots`).
 
         path: its ending says which.

@@ -233,7 +233,7 @@ class HazardRatios:
         }  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
-        """Write the table as .html (extra `report`), .csv, .md or .json.
+        """Write the table as .html, .csv, .md or .json.
 
         path: its ending says which.
         """

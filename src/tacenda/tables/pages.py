@@ -28,7 +28,7 @@ INTERVALS = (
 
 
 def table_page(found: Description, out: str | Path) -> Path:
-    """Write a private description as one HTML page (extra `report`)."""
+    """Write a private description as one HTML page."""
     by = "" if found.asked.by is None else f" by {found.asked.by}"
     notes = [INTERVALS.format(level=f"{found.level:.0%}")]
     if found.asked.by is not None:
@@ -115,7 +115,7 @@ def _series(name: str, x: Any, shares: Any, colour: int, style: str) -> Series:
 
 
 def survival_page(found: SurvivalCurves, out: str | Path) -> Path:
-    """Write private survival curves as one HTML page (extra `report`)."""
+    """Write private survival curves as one HTML page."""
     head, lines = found.lines()
     columns = [Column(head[0]), *(Column(h, True) for h in head[1:])]
     summary = TextTable("Summary", columns, [["\n".join(t).rstrip() for t in row] for row in lines])
@@ -179,7 +179,7 @@ def survival_charts(found: SurvivalCurves) -> list[Chart]:
 
 
 def hazard_page(found: HazardRatios, out: str | Path) -> Path:
-    """Write private hazard ratios as one HTML page (extra `report`)."""
+    """Write private hazard ratios as one HTML page."""
     columns = [Column("Effect"), Column("Hazard ratio", True), Column("p", True)]
     rows = [[name, f"{value}\n{ends}", p] for name, value, ends, p in found.lines()]
     known = [(e.name, e.ratio, e.low, e.high) for e in found.effects if e.known]
@@ -195,7 +195,7 @@ def hazard_page(found: HazardRatios, out: str | Path) -> Path:
 
 
 def forest_page(found: SiteEffects, out: str | Path) -> Path:
-    """Write an effect of several sites, and their summary, as one HTML page (extra `report`)."""
+    """Write an effect of several sites, and their summary, as one HTML page."""
     table = TextTable(
         f"Hazard ratio of {found.name}",
         [Column("Site"), Column("Hazard ratio", True)],

@@ -273,7 +273,7 @@ class SiteEffects:
         return dict(strict(plain))
 
     def save(self, path: str | Path) -> Path:
-        """Write the table as .html (with a forest plot; extra `report`), .csv, .md or .json.
+        """Write the table as .html (with a forest plot), .csv, .md or .json.
 
         path: its ending says which.
         """

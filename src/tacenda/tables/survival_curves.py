@@ -280,7 +280,7 @@ class SurvivalCurves:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the curves as .html (extra `report`), .csv, .md, .json, or a picture (.svg, .pdf or
+        """Write the curves as .html, .csv, .md, .json, or a picture (.svg, .pdf or
         .png, extra `plots`).
 
         path: its ending says which.
