@@ -26,6 +26,13 @@ def test_the_changelog_has_what_is_to_come_and_this_version() -> None:
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
+def test_the_notes_of_a_version_are_read_in_two_minutes() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    notes = re.split(r"^## ", text, flags=re.M)
+    (own,) = [one for one in notes if one.startswith(f"[{tacenda.__version__}]")]
+    assert len(own.split()) <= 450
+
+
 def test_workflows_try_every_python_that_is_promised() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     promised = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
