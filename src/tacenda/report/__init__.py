@@ -2,7 +2,7 @@
 or a `RunResult`.
 
     build(run_folder)            run_folder/report.html: works offline, light and dark, on paper
-                                
+
     figures(run_folder, out_dir) the same figures as SVG and PDF (extra `plots`)
     evaluation_page(found, path)  what `tacenda evaluate` found, as one page
     private_evaluation_page(found, path)  what `tacenda.evaluate_privately` found

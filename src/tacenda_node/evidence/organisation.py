@@ -124,6 +124,12 @@ FIELDS = (
         "SP 800-226, deployments registry",
     ),
     Field(
+        "data_permit",
+        "Number, date and purpose of the permit of a health data access body, where there is one",
+        "Permit 2026-017 of 3 May 2026",
+        "Art. 61(1) of Regulation (EU) 2025/327",
+    ),
+    Field(
         "region",
         "Region that the data describe, or whose law applies",
         "Austria",

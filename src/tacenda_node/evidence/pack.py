@@ -51,6 +51,7 @@ from tacenda_node.evidence.facts import (
     read_json,
 )
 from tacenda_node.evidence.hazards import audit_words, hazards
+from tacenda_node.evidence.health_data import health_data_annex
 from tacenda_node.evidence.model_certificate import certify, read_certificate
 from tacenda_node.evidence.organisation import checked, read_organisation
 from tacenda_node.evidence.page import page
@@ -153,6 +154,7 @@ def compose(folder: Path) -> dict[str, Any]:
         "hazards": hazards(facts, given),
         "impact_assessment": impact_assessment(facts, given),
         "processing_record": processing_record(facts, given),
+        "health_data": health_data_annex(facts, given),
         "not_proved": [*(NOT_PROVED_SIMULATION if simulated else ()), *NOT_PROVED],
     }
 

@@ -3,6 +3,7 @@ page, and how a simulation is marked."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -160,6 +161,22 @@ def test_the_page_needs_nothing_and_has_every_part(pack: Path) -> None:
     for part in "abcd":
         assert any(s["title"].startswith(f"({part})") for s in values["impact_assessment"])
     assert {row[0][:3] for row in values["processing_record"]} == {f"({c})" for c in "abcdefg"}
+
+
+def test_the_annex_for_a_health_data_access_body_says_what_this_run_did(pack: Path) -> None:
+    values = json.loads((pack / "evidence.json").read_text())
+    rows = {row["asked"]: row for row in values["health_data"]}
+    assert len(rows) == len(values["health_data"]) >= 14
+    assert {"Art. 61(1)", "Art. 61(2)", "Art. 61(3)", "Art. 61(4)"} <= {
+        row["source"] for row in rows.values()
+    }
+    promise, facts = values["facts"]["privacy"], values["facts"]
+    outputs = rows["Which outputs leave, and under which promise"]["answer"]
+    assert promise["against"] in outputs and f"delta {promise['delta']:g}" in outputs
+    assert str(facts["ledger"]["releases"]) in rows["Nothing else leaves"]["answer"]
+    assert facts["title"] in rows["Use only as the data permit allows"]["answer"]
+    text = (pack / "evidence.html").read_text("utf-8")
+    assert all(html.escape(asked) in text for asked in rows)
 
 
 def test_every_question_is_a_blank_until_it_is_answered(pack: Path, answered: Path) -> None:
