@@ -30,8 +30,12 @@ def write_random_records(schema: Schema, count: int, seed: int, path: str | Path
             columns[column.name] = [column.levels[c] for c in chosen]
         lean = share if k == 0 else lean
     rank = np.clip(0.8 * lean + 0.2 * rng.random(count), 0, 1 - 1e-9)
-    label = schema.label
-    if label.classes is not None:
+    label, asked = schema.label, schema.survival
+    if label.survival and asked is not None:
+        columns[asked.time] = ((1.2 - rank) * asked.points[-1]).tolist()
+        seen = rng.random(count) < 0.7
+        columns[asked.event] = [asked.happened[0] if one else "seen without" for one in seen]
+    elif label.classes is not None:
         columns[label.name] = [label.classes[int(r * len(label.classes))] for r in rank]
     else:
         assert label.low is not None and label.high is not None

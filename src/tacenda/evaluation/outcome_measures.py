@@ -244,7 +244,7 @@ def is_outcome(loss: str | None) -> bool:
     return loss is not None and loss in losses.names() and losses.by_name(loss).stacked
 
 
-_NO_PAIRS = "it needs pairs of records of which it is known who comes first"
+_NO_PAIRS = "it needs pairs of records whose order is known"
 MEASURES = (
     Measure(
         "concordance",
