@@ -36,6 +36,7 @@ PUBLIC = {
     "fixed_sensitivity",
     "bound_of",
     "question_of",
+    "require_bounded",
 }
 MAY_OPEN = {
     # The way out

@@ -319,9 +319,9 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
-app.command(
-    short_help="Show where a file's numbers lie, or find private bounds for them (--private)."
-)(bounds)
+app.command(short_help="Show where a file's numbers lie, or find private bounds (--private).")(
+    bounds
+)
 
 
 @app.command("show")

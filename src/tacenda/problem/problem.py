@@ -455,18 +455,6 @@ class Problem:
         right /= len(self.store.labels)
         return float(right[0]) if single else right
 
-    def scores_of(self, w: ArrayLike) -> Array:
-        """Scores of all records under one model. Reads private data without noise.
-
-        w: one model, shape (d,). Result: shape (N,), or (N, K) for K classes.
-        """
-        rows, single = self._models(w)
-        if not single:
-            raise InputError("scores_of takes one model of shape (d,).")
-        parts = [scores[:, 0] for _, _, scores in self._score_chunks(rows)]
-        scores = np.concatenate(parts)
-        return scores if self.n_outputs > 1 else np.asarray(scores[:, 0])
-
     def predict_scores(self, x: Any, w: ArrayLike) -> Array:
         """Scores of new records under one model.
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
-from tacenda.errors import LeakError
-from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of, same_numbers
+from tacenda.privacy.secrets.bounded import Bounded, Sample, bound_of, require_bounded, same_numbers
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.mechanisms import NoiseKind, Site
 from tacenda.privacy.secrets.noise_plan import ScaledPlan, weight_of, weights_of_nodes
@@ -43,11 +42,7 @@ class Notebook:
         relative_std: float | None,
         weight: float = 1.0,
     ) -> Array:
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
+        require_bounded(value, "release")
         value.sample.spend()
         share = weight * weight_of(self.weights, turn)
         self.note(
@@ -66,11 +61,7 @@ class Notebook:
     def release_masked(
         self, value: Bounded, turn: int, call: int, weight: float
     ) -> tuple[Array, float]:
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release_masked takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
+        require_bounded(value, "release_masked")
         value.sample.spend()
         share = weight * weight_of(self.weights, turn)
         self.note(Site(turn, share, self.dim, NoiseKind.MASKED, bound_of(value), value.sample))

@@ -140,10 +140,6 @@ class RunFolder:
     def schema_path(self) -> Path:
         return self.path / "schema.toml"
 
-    @property
-    def report_path(self) -> Path:
-        return self.path / "report.html"
-
     def result_path(self, run: str) -> Path:
         return self.path / "results" / f"{run}.safetensors"
 

@@ -350,6 +350,15 @@ def open_parts(bounded: Bounded) -> tuple[Array, Any, Array | None]:
     return secret.core, secret.factor, secret.offset
 
 
+def require_bounded(value: Any, asked: str) -> None:
+    """Refuse what no query has bounded: nothing else may be released."""
+    if not isinstance(value, Bounded):
+        raise LeakError(
+            f"{asked} takes a Bounded from a query, not a {type(value).__name__}: "
+            "public values need none."
+        )
+
+
 def open_values(bounded: Bounded) -> Array:
     """The secret rows (b, d). For the door and for queries that take a Bounded argument only."""
     core, factor, offset = open_parts(bounded)

@@ -32,6 +32,7 @@ from tacenda.privacy.secrets.bounded import (
     open_parts,
     open_values,
     question_of,
+    require_bounded,
     same_numbers,
 )
 from tacenda.privacy.secrets.ledger import Charge, Ledger
@@ -110,11 +111,7 @@ class Door:
         weight: float = 1.0,
     ) -> Array:
         """The value plus noise (b, d)."""
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
+        require_bounded(value, "release")
         if self.plan is None:
             return open_values(value)
         kind = NoiseKind.added(noise)
@@ -163,11 +160,7 @@ class Door:
         The masks cancel in the network's sum, and only there: any smaller part of it that holds
         less than a component of the graph without its reader is uniform, whatever the values are.
         """
-        if not isinstance(value, Bounded):
-            raise LeakError(
-                f"release_masked takes a Bounded from a query, not a {type(value).__name__}: "
-                "public values need none."
-            )
+        require_bounded(value, "release_masked")
         if self.plan is None or self.shared is None or not np.isinf(self.shared.ratio):
             raise LeakError(
                 "noise='masked' needs a plan and the edges' streams, and this run was set up "
