@@ -14,6 +14,13 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {noun(number, one, many)}"
 
 
+def public_sums(groups: int) -> str:
+    """What is public where sums are made in several groups; nothing of one sum of all."""
+    if groups == 1:
+        return ""
+    return f"the sums of each of {groups} groups of members are public, not only that of all"
+
+
 def against(coalition: int | None) -> str:
     """Whom a promise holds against: where neighbours share noise, so many curious members who pool
     what they know."""

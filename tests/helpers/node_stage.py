@@ -454,6 +454,7 @@ def simulated(stage: Stage, rounds: int | None = None, seed: int = 0) -> np.ndar
         seed=seed,
         record_every=0,
         finish_mixing=c.finish_mixing,
+        groups=c.groups,
         output=c.output,
         mixing=make_plan(c).spec.method.mixing,
         prepare=c.preparation,

@@ -153,7 +153,7 @@ class MomentRegression(Algorithm):
         if s.vectors is None or s.values is None or s.noise is None:
             return self._first(s, node)
         form = Quadratic(s.vectors, s.values, np.zeros(len(s.values)))
-        x = s.x if s.agreed.all() else node.average(s.x)
+        x = node.average(s.x, known=bool(s.agreed.all()))
         x = x - self._newton(x, form, float(s.noise[0]), node)
         steps = max(node.rounds - 1, 1)
         kept = node.turn > node.rounds - max(1, round(self.tail * steps))
@@ -250,8 +250,7 @@ class MomentRegression(Algorithm):
         unit = node.facts.worst_moment_sensitivity(scale, self.label_bound)
         if self.noise == "masked":
             mean = unit * node.release_mean(value / unit, noise="masked", weight=weight)
-            std = node.noise_multiplier * (unit / math.sqrt(weight * node.n_nodes))
-            return np.asarray(mean[0], float), float(std[0, 0])
+            return np.asarray(mean[0], float), node.mean_std(unit, mean.shape[1], weight)
         released = unit * node.release(value / unit, weight=weight)
         std = node.noise_multiplier * (value.sensitivity[:, None] / math.sqrt(weight))
         both = node.average(np.hstack([released, std**2]).astype(dtype, copy=False))
@@ -280,7 +279,11 @@ class MomentRegression(Algorithm):
     def traits(self) -> Traits:
         masks = self.noise == "masked"
         return replace(
-            super().traits, masks=masks, exact_means_only=not masks, reaches_consensus=True
+            super().traits,
+            masks=masks,
+            joins_groups=masks,
+            exact_means_only=not masks,
+            reaches_consensus=True,
         )
 
     def iterate(self, s: MomentState) -> Array:

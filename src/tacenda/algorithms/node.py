@@ -56,8 +56,15 @@ class Node(Protocol):
         """
         ...
 
-    def skip(self, places: int) -> None:
-        """Leave out this many places of the round's calls: those of a release that is not made."""
+    def skip_mean(self) -> None:
+        """Leave out the places in the round's calls of a `release_mean` that is not made."""
+        ...
+
+    def mean_std(self, unit: float, width: int, weight: float = 1.0) -> float:
+        """Standard deviation of the noise of a `release_mean` that neighbours share.
+
+        unit: what the value was divided by. width: its number of entries. weight: as there.
+        """
         ...
 
     def gradient(
@@ -135,15 +142,20 @@ class Node(Protocol):
     def release_mean(self, value: Bounded, *, noise: str = "masked", weight: float = 1.0) -> Array:
         """Mean of a private value over the network with noise, to the bit the same at every node.
 
-        noise: "masked" (only the network's sum is readable) or "independent". weight: share of the
-        budget, as in `release`. Result: public from here on, shape (b, d).
+        Of several groups (`Method.groups`), what a public rule makes of their means.
+
+        noise: "masked" (only the sum, or each group's, is readable) or "independent". weight: share
+        of the budget, as in `release`. Result: public from here on, shape (b, d).
         """
         ...
 
-    def average(self, shared: Array) -> Array:
+    def average(self, shared: Array, *, known: bool = False) -> Array:
         """Exact mean of released rows over the network, to the bit the same at every node.
 
-        shared: released rows, shape (b, d). Result: shape (b, d).
+        Of several groups, what a public rule makes of their means.
+
+        shared: released rows, shape (b, d). known: True if all nodes hold the same row; then it is
+        the mean, and nothing is sent. Result: shape (b, d).
         """
         ...
 

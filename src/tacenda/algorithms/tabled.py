@@ -154,8 +154,14 @@ class Tabled(Around):
     # ---- as the wrapped algorithm, but for what the table asks
     @property
     def traits(self) -> Traits:
-        # Round 1 releases the table too, and a table says more than the final model
-        return replace(self.algorithm.traits, repeats_releases=False, exact_means_only=False)
+        # Round 1 releases the table too, and a table says more than the final model; its counts are
+        # of all members, which no rule that leaves some out can give
+        return replace(
+            self.algorithm.traits,
+            repeats_releases=False,
+            exact_means_only=False,
+            joins_groups=False,
+        )
 
     def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
         return self.algorithm.largest_mean(facts, records, noise)

@@ -25,6 +25,8 @@ class Traits:
         True if a release draws its noise inside an objective.
     masks : bool, default=False
         True if neighbours hide their messages under masks that cancel in the network's sum.
+    joins_groups : bool, default=False
+        True if its masked means may be those of several groups, joined by a public rule.
     edge_noise : float or None, default=None
         Noise of a node on each edge over its own, where neighbours share Gaussian noise.
     repeats_releases : bool, default=False
@@ -63,6 +65,7 @@ class Traits:
     sample: str = "all"
     noise_in_objective: bool = False
     masks: bool = False
+    joins_groups: bool = False
     edge_noise: float | None = None
     repeats_releases: bool = False
     keeps_secret: bool = False

@@ -95,7 +95,7 @@ class TreeGD(Algorithm):
         return TreeState(w, np.zeros_like(w[:, :1]))
 
     def step(self, s: TreeState, node: Node) -> TreeState:
-        x = s.x if s.agreed.all() else node.average(s.x)
+        x = node.average(s.x, known=bool(s.agreed.all()))
         eta = at(self.step_size, node.turn) / node.facts.smoothness
         worst = node.facts.worst_gradient_sensitivity
         unit = worst if math.isfinite(worst) else 1.0  # only without privacy
@@ -109,6 +109,7 @@ class TreeGD(Algorithm):
         return replace(
             super().traits,
             masks=masks,
+            joins_groups=masks,
             exact_means_only=not masks,
             reaches_consensus=True,
             tuned_by_release=True,

@@ -39,7 +39,6 @@ from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import packed, unpacked
 
 FAR = 4.0  # the largest count over the largest mean for which steps are planned
-MOMENT_PLACES = 3  # of a round's calls: the release, and the sum's way up and down the tree
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Whitened(Around):
         if s.matrix is None:
             return self._with_map(s, node)
         if node.turn == 1:  # made again: the other calls keep their places
-            node.skip(MOMENT_PLACES)
+            node.skip_mean()
         return s
 
     def step(self, s: WhitenedState, node: Node) -> WhitenedState:
@@ -152,8 +151,7 @@ class Whitened(Around):
                 unit = unit / after.worst_gradient_sensitivity
             kind = "masked" if inner.traits.masks else "correlated"
             mean = unit * node.release_mean(value / unit, noise=kind)
-            std = node.noise_multiplier * (unit / math.sqrt(node.n_nodes))
-            return np.asarray(mean[0], float), float(std[0, 0])
+            return np.asarray(mean[0], float), node.mean_std(unit, mean.shape[1])
         if isinstance(spent, float):
             unit, weight = facts.constants.data_norm**2, ratio * spent
             released = unit * node.release(value / unit, weight=weight)

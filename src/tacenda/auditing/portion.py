@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.robust import joined
 from tacenda.auditing.keyed_rows import KeyedRows, floating
 from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.wiretap import AskedQueries, Portion, Wiretap
@@ -44,12 +45,20 @@ class Copies(Network):
 
     copies = 1
 
-    def average(self, shared: Array, tag: Tag) -> Array:
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
         sent = self._sendable(shared, tag)
-        return self._repeated(self._each(sent).mean(axis=1, dtype=sent.dtype))
+        if self._groups is None:
+            return self._repeated(self._each(sent).mean(axis=1, dtype=sent.dtype))
+        weights, each = self._groups.sizes / self._groups.topology.n, self._each(sent)
+        means = np.stack([each[:, some].mean(axis=1) for some in self._groups.members], axis=1)
+        rows = np.stack([joined(copy, weights) for copy in means.astype(float)])
+        return self._repeated(rows.astype(sent.dtype, copy=False))
 
-    def total(self, shared: Array, tag: Tag) -> Array:
-        return self._repeated(self._each(shared).sum(axis=1, dtype=np.uint64)).view(np.int64)
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        each = self._each(shared)
+        parts = [slice(None)] if self._groups is None else self._groups.members
+        sums = [each[:, some].sum(axis=1, dtype=np.uint64) for some in parts]
+        return self._repeated(np.concatenate(sums, axis=1)).view(np.int64)
 
     def _each(self, rows: Array) -> Array:
         return rows.reshape(self.copies, -1, rows.shape[1])
@@ -123,7 +132,7 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     topology = copies_of(script.spec.topology, copies)
     masks = script.spec.algorithm.traits.masks
     source = KeyedRows(script.seed, masks) if script.keyed else SimulatedNoise(script.seed)
-    edges = len(script.spec.topology.edges)
+    edges = len(script.spec.masks_graph.edges)
     noise = TrialNoise(source, first, (count, variants, n), script.node, edges)
     spec = script.spec.changed(output="last")
     seat = Seat(spec, position, script.calibration.plan.rows(position))
@@ -131,9 +140,10 @@ def run_portion(script: Script, first: int, count: int, rounds: int | None = Non
     records = Records(store, counts, nodes, noise)
     questions = ask(seat, records, grid=own_grid(script), kind=AskedQueries)
     ledger = Ledger(script.calibration.reserved.rows(position))
-    door = open_door(seat, records, ledger, shared_noise(spec, topology, nodes))
+    masked = copies_of(script.spec.masks_graph, copies)
+    door = open_door(seat, records, ledger, shared_noise(spec, masked, nodes))
     tap = Wiretap(script, door, questions, store, noise, truth)
-    network = connect(spec, Placed(topology, [nodes]), Copies)
+    network = connect(spec, Placed(topology, [nodes], script.spec.groups), Copies)
     assert isinstance(network, Copies)
     network.copies = copies
     host = assemble(seat, questions, Exits(tap, network), script.start[position])

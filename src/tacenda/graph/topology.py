@@ -123,6 +123,14 @@ class Topology:
         return found if found._reached() == n else None
 
     @classmethod
+    def in_parts(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
+        """Make one of edges that may leave it in several parts, such as those inside of groups.
+
+        labels: one per node. edges: as for `from_edges`. name: how the graph was made.
+        """
+        return cls._joined(labels, edges, name)
+
+    @classmethod
     def _joined(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
         from scipy.sparse import csr_array
 

@@ -8,6 +8,7 @@ Everything is a function of the graph alone, so whoever knows the graph knows th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -22,17 +23,24 @@ SEARCHES = 16  # breadth-first searches for a root; each costs a pass over the e
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A rooted spanning tree by positions; all arrays are int64 and read-only.
+    """A rooted spanning tree by positions, or one in each of several groups; all arrays are int64
+    and read-only.
 
-    parent (n,): -1 at the root. level (n,): hops to the root. sizes (n,): how many nodes hang at or
+    parent (n,): -1 at a root. level (n,): hops to the root. sizes (n,): how many nodes hang at or
     below a node. order (n,): by level, then by position; a parent stands before its children.
     """
 
-    root: int
+    roots: tuple[int, ...]
     parent: Ints
     level: Ints
     order: Ints
     sizes: Ints
+
+    @property
+    def root(self) -> int:
+        """The root, of a single tree."""
+        (root,) = self.roots
+        return root
 
     @property
     def n(self) -> int:
@@ -47,7 +55,8 @@ class Tree:
     @cached_property
     def children(self) -> tuple[Ints, Ints]:
         """CSR (indptr, indices) of every node's children, ascending."""
-        hung = np.argsort(self.parent, kind="stable")[1:]  # the root, at -1, comes first
+        # the roots, at -1, come first
+        hung = np.argsort(self.parent, kind="stable")[len(self.roots) :]
         counts = np.bincount(self.parent[hung], minlength=self.n)
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), hung
 
@@ -55,7 +64,30 @@ class Tree:
 @lru_cache(maxsize=4)
 def spanning_tree(topology: Topology) -> Tree:
     """The tree of a connected graph."""
-    root, level = _root(topology)
+    return _hung(topology, *_root(topology))
+
+
+def tree_from(topology: Topology, root: int) -> Tree:
+    """The tree of a connected graph with this root."""
+    return _hung(topology, root, _hops(topology, root))
+
+
+def joined_trees(trees: Sequence[Tree], members: Sequence[Ints]) -> Tree:
+    """Trees of parts of a graph, in the positions of the whole; members: those of each part."""
+    n = sum(map(len, members))
+    parent, level, sizes = np.full(n, -1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for tree, some in zip(trees, members, strict=True):
+        parent[some] = np.where(tree.parent >= 0, some[tree.parent], -1)
+        level[some], sizes[some] = tree.level, tree.sizes
+    order = np.argsort(level, kind="stable")
+    for array in (parent, level, order, sizes):
+        array.flags.writeable = False
+    roots = tuple(int(some[tree.root]) for tree, some in zip(trees, members, strict=True))
+    return Tree(roots, parent, level, order, sizes)
+
+
+def _hung(topology: Topology, root: int, level: Ints) -> Tree:
+    """Every node at its neighbour of least position among those that are one hop nearer."""
     rows = np.repeat(np.arange(topology.n), topology.degrees)
     nearer = np.flatnonzero(level[topology.indices] == level[rows] - 1)
     children, first = np.unique(rows[nearer], return_index=True)  # neighbours ascend
@@ -65,7 +97,7 @@ def spanning_tree(topology: Topology) -> Tree:
     sizes = _sizes(parent, order)
     for array in (parent, level, order, sizes):
         array.flags.writeable = False
-    return Tree(root, parent, level, order, sizes)
+    return Tree((root,), parent, level, order, sizes)
 
 
 def _root(topology: Topology) -> tuple[int, Ints]:

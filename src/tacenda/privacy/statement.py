@@ -78,6 +78,8 @@ class Statement:
     one_record : bool
         Whether the k records of a person are the rows that a model makes of one record, so that the
         promise is for that record.
+    groups : int
+        In how many groups of members sums were made; each group's are public.
 
     Examples
     --------
@@ -105,6 +107,7 @@ class Statement:
     records_per_person: int = 1
     members_per_person: int = 1
     one_record: bool = False
+    groups: int = 1
 
     @property
     def unit(self) -> str:
@@ -277,6 +280,7 @@ class Statement:
             "noise": self.noise,
             "spread": self.spread,
             "n_nodes": self.n_nodes,
+            **({"groups": self.groups} if self.groups > 1 else {}),
             "worst_node": self.worst_node,
             "claimed": self.claimed,
             "why": self.why,
@@ -328,6 +332,7 @@ class Statement:
             values.get("records_per_person", 1),
             values.get("members_per_person", 1),
             values.get("one_record", False),
+            values.get("groups", 1),
         )
 
     def __repr__(self) -> str:
@@ -335,6 +340,7 @@ class Statement:
         limit = "" if pooled is None else f", coalition {pooled}"
         promise = f"epsilon={self.epsilon:.6g}, delta={self.delta:g}, {self.adjacency}{limit}"
         promise += "" if self.unit == UNIT else f", for {self.for_whom}"
+        promise += "" if self.groups == 1 else f", sums of {self.groups} groups public"
         return f"Statement({promise}, {self.mode}, by {self.accountant})"
 
 

@@ -10,6 +10,7 @@ from tacenda.privacy.statement import UNIT, Statement
 from tacenda.report import numbers
 from tacenda.report.account import GRID, Account, together
 from tacenda.report.reading import Folder, Group
+from tacenda.words import public_sums
 
 ACCOUNTANTS = {
     "gaussian-exact": "closed formula for Gaussian noise",
@@ -179,6 +180,7 @@ def promised(account: Account) -> list[tuple[str, str]]:
             ),
         ),
         ("Noise", _sentence(s.noise)),
+        *([("Public", _sentence(public_sums(s.groups)))] if s.groups > 1 else []),
     ]
     if s.claimed is not None:
         claim = (

@@ -22,7 +22,7 @@ from tacenda.runs.sections import RunConfig
 from tacenda.runs.shape import Shape, declared_shape, public_shape
 from tacenda.runtime.account import NOTHING_DRAWN
 from tacenda.runtime.places import OpenGate, row_forms
-from tacenda.runtime.rehearsal import blank_host
+from tacenda.runtime.rehearsal import Silence, blank_host
 from tacenda.runtime.spec import RunSpec
 from tacenda.runtime.transport import Tag
 
@@ -141,7 +141,7 @@ def cost(run: PublicRun, choice: Choice) -> Cost:
     return Cost(choice, statement, messages, size)
 
 
-class _Counter:
+class _Counter(Silence):
     """Neighbours that only count the messages of every place of a run."""
 
     def __init__(self, degrees: Array) -> None:
@@ -160,16 +160,20 @@ class _Counter:
         self.messages[tag] = int(self._degrees.sum())
         return shared
 
-    def average(self, shared: Array, tag: Tag) -> Array:
-        self._count_tree(tag)
-        return shared
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        self._count_tree(tag, groups)
+        return super().average(shared, tag, groups)
 
-    def total(self, shared: Array, tag: Tag) -> Array:
-        self._count_tree(tag)
-        return np.zeros(shared.shape, np.int64)
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        self._count_tree(tag, groups)
+        return super().total(shared, tag, groups)
 
-    def _count_tree(self, tag: Tag) -> None:
-        self.messages[tag] = self.messages[tag[0], tag[1] + 1] = self._up
+    def _count_tree(self, tag: Tag, groups: int) -> None:
+        """Up in each group, down from the root of each and, where there are several, from that of
+        the whole tree."""
+        self.messages[tag] = self._up + 1 - groups
+        for place in range(1, 2 if groups == 1 else groups + 2):
+            self.messages[tag[0], tag[1] + place] = self._up
 
 
 def count_messages(spec: RunSpec) -> tuple[int, int]:

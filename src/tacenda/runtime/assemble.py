@@ -19,6 +19,7 @@ import numpy as np
 
 from tacenda._types import Array
 from tacenda.graph.coalition import edge_streams
+from tacenda.graph.groups import Groups
 from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import NoiseSource
 from tacenda.privacy.secrets.door import Door, SharedNoise
@@ -49,10 +50,14 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where a host's nodes are: block `me` of a graph whose nodes are divided into `parts`."""
+    """Where a host's nodes are: block `me` of a graph whose nodes are divided into `parts`.
+
+    groups: those of its nodes, where sums are made in groups.
+    """
 
     topology: Topology
     parts: Sequence[Array]
+    groups: Groups | None = None
     me: int = 0
     transport: Transport = field(default_factory=NoTransport)
 
@@ -105,7 +110,8 @@ def open_door(
 
 
 def shared_noise(spec: RunSpec, topology: Topology, rows: Array) -> SharedNoise | None:
-    """The edges' noise of these rows of a graph, where the run's neighbours share noise."""
+    """The edges' noise of these rows of a graph (`RunSpec.masks_graph`), where the run's neighbours
+    share noise."""
     ratio = spec.algorithm.traits.shared_noise
     return None if ratio is None else SharedNoise(edge_streams(topology, rows), ratio)
 
@@ -120,6 +126,7 @@ def connect(spec: RunSpec, placed: Placed, kind: type[Network] = Network) -> Net
         spec.row_type,
         spec.method.mixing,
         spec.facts.constants.radius,
+        placed.groups,
     )
 
 

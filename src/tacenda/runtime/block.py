@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.robust import Apart, cut, joined, left_out, noise_factor
 from tacenda.errors import NetworkError, UnsupportedError
+from tacenda.graph.groups import ROBUST, Groups
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.privacy.secrets.door import Question
 from tacenda.questions.constants import Constants
@@ -41,8 +43,8 @@ class Neighbours(Protocol):
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array: ...
     def mix(self, shared: Array, tag: Tag) -> Array: ...
-    def average(self, shared: Array, tag: Tag) -> Array: ...
-    def total(self, shared: Array, tag: Tag) -> Array: ...
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array: ...
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array: ...
 
 
 class Gate(Protocol):
@@ -90,9 +92,11 @@ class Block:
         noise_scale: Array | None,
         weights: Array | None,
         reach: Array | None = None,
+        groups: Groups | None = None,
+        apart: Apart | None = None,
         dtype: Any = np.float64,
     ) -> None:
-        """reach (rounds,): see `NoisePlan.reach`."""
+        """reach (rounds, 2): see `NoisePlan.reach`. apart: where what groups differ in is noted."""
         self.facts: Facts = queries.facts
         self.n_nodes, self.rounds, self.turn = n_nodes, rounds, 0
         self.degree: Array = degree.astype(dtype)[:, None]
@@ -100,6 +104,7 @@ class Block:
         self._queries, self._gate, self._neighbours = queries, gate, neighbours
         self._scale, self._weights, self._dtype = noise_scale, weights, dtype
         self._reach = reach
+        self._groups, self._apart = groups, apart
         self._calls = [0]  # a list: a mapped block counts on
         self._map: RecordMap | None = None
         # None, not itself: what refers to itself lives on until the collector comes, with all rows
@@ -114,8 +119,21 @@ class Block:
         self._calls[0] += count
         return first
 
-    def skip(self, places: int) -> None:
-        self._places(places)
+    def skip_mean(self) -> None:
+        self._places(1 + self._sum_places)
+
+    @property
+    def _sum_places(self) -> int:
+        """Of a sum's way up and down the tree; each group's sum comes down by itself."""
+        return 2 if self._groups is None else 2 + self._groups.count
+
+    @property
+    def _n_groups(self) -> int:
+        return 1 if self._groups is None else self._groups.count
+
+    def mean_std(self, unit: float, width: int, weight: float = 1.0) -> float:
+        std = self.noise_multiplier * (unit / math.sqrt(weight * self.n_nodes))
+        return float(std[0, 0]) * noise_factor(self._n_groups, width)
 
     @property
     def noise_multiplier(self) -> Array:
@@ -178,15 +196,63 @@ class Block:
             released = self.release(value, noise=kind, weight=weight)
             return self.average(released.astype(self._dtype, copy=False))
         whole, unit = self._gate.release_masked(value, self.turn, self._places(), weight)
-        total = self._neighbours.total(whole, (self.turn, self._places(2)))
+        place = self.turn, self._places(self._sum_places)
+        total = self._neighbours.total(whole, place, self._n_groups)
+        if self._groups is not None:
+            return self._joined(total, unit, weight, self._groups)
         self._check_possible(total, unit, weight)
         return np.asarray(total * (unit / self.n_nodes), dtype=self._dtype)
+
+    def _joined(self, total: Array, unit: float, weight: float, groups: Groups) -> Array:
+        """(b, d) what the public rule makes of the groups' sums (b, G d), in steps of `unit`."""
+        found = np.zeros((len(total), total.shape[1] // groups.count), self._dtype)
+        own = float(self.noise_multiplier.max()) / math.sqrt(weight)
+        for i, row in enumerate(total):
+            if i and np.array_equal(row, total[i - 1]):
+                found[i] = found[i - 1]
+                continue
+            sums = row.reshape(groups.count, -1)
+            # In a rehearsal nobody sends anything, and there is no bound
+            most = math.inf if self._reach is None else float(self._reach[self.turn - 1, 1])
+            self._check_most_possible(sums, unit, own, most, groups)
+            means = sums * (unit / groups.sizes[:, None])
+            std = own / np.sqrt(groups.sizes)
+            means = cut(means, std, most)
+            weights, kept = groups.sizes / self.n_nodes, list(range(groups.count))
+            if i == 0 and self._apart is not None:
+                self._apart.add(means, std)
+                away = left_out(self._apart, weights)
+                kept = [g for g in kept if g not in away]
+            found[i] = joined(means[kept], weights[kept] / weights[kept].sum())
+        return found
+
+    def _check_most_possible(
+        self, sums: Array, unit: float, own: float, most: float, groups: Groups
+    ) -> None:
+        """Refuse sums of which those of too many members cannot be right. Less than half of them,
+        in one group of three or more, moves the result as little as any other lie."""
+        wrong = [
+            g
+            for g, (row, size) in enumerate(zip(sums, groups.sizes.tolist(), strict=True))
+            if np.abs(row.astype(float)).max()
+            > honest_reach(most * size, own, size, sums.shape[1]) / unit
+        ]
+        if not wrong or (groups.count >= ROBUST and 2 * groups.sizes[wrong].sum() < self.n_nodes):
+            return
+        named = "; ".join(groups.names(g) for g in wrong)
+        raise ImpossibleSum(
+            f"Round {self.turn}: the sums of {len(wrong)} of {groups.count} groups are ones that "
+            f"honest members cannot have made ({named}): rows or masks of these sums are wrong. "
+            "Nothing was computed from them, and what was spent stays charged. Compare the "
+            "versions of the program at all members, then begin again under a new contract with "
+            "those whom you trust."
+        )
 
     def _check_possible(self, total: Array, unit: float, weight: float) -> None:
         """Refuse a sum of masked rows, in steps of `unit`, that no honest members make."""
         if self._reach is None:  # in a rehearsal, where nobody sends anything
             return
-        value = float(self._reach[self.turn - 1])
+        value = float(self._reach[self.turn - 1, 0])
         std = float(self.noise_multiplier.max()) / math.sqrt(weight)
         reach = honest_reach(value, std, self.n_nodes, total.shape[1]) / unit
         largest = float(np.abs(total.astype(float)).max())
@@ -211,8 +277,14 @@ class Block:
     def mix(self, shared: Array) -> Array:
         return self._neighbours.mix(shared, (self.turn, self._places()))
 
-    def average(self, shared: Array) -> Array:
-        return self._neighbours.average(shared, (self.turn, self._places(2)))
+    def average(self, shared: Array, *, known: bool = False) -> Array:
+        if known:
+            # Rows of several groups take many places: those of a round with an average and those
+            # of one without must not meet in one
+            self._places(0 if self._groups is None else self._sum_places)
+            return shared
+        place = self.turn, self._places(self._sum_places)
+        return self._neighbours.average(shared, place, self._n_groups)
 
     def prox(self, w: Array, weight: Array | float) -> Array:
         k = self.facts.constants

@@ -1,5 +1,5 @@
-"""One block's part of the spanning tree: in which order its nodes add up, what it sends to other
-blocks and what it waits for."""
+"""One block's part of a tree: in which order its nodes add up, what it sends to other blocks and
+what it waits for; and along which blocks the root's row comes down."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.graph.topology import Topology
-from tacenda.graph.tree import spanning_tree
+from tacenda.graph.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -28,20 +27,18 @@ class Stop:
 class Branches:
     """Rows are numbered [own nodes by position, nodes of other blocks whose parents are here].
 
-    Up: at every stop, deepest level first, the rows before it are added up, then sent, then those
-    of other blocks are waited for. The deepest stop of all blocks never waits in vain, so none
-    does. Down: all nodes get one and the same row, so a block gets it once, from the block that
-    hosts the parent of its first node in the tree's order.
+    At every stop, deepest level first, the rows before it are added up, then sent, then those of
+    other blocks are waited for. The deepest stop of all blocks never waits in vain, so none does;
+    also where there is a tree in each of several groups.
     """
 
-    def __init__(self, topology: Topology, owner: Array, me: int) -> None:
+    def __init__(self, tree: Tree, owner: Array, me: int) -> None:
         """owner (n,): the block of every node."""
-        tree = spanning_tree(topology)
         nodes = np.flatnonzero(owner == me)
         above = np.where(tree.parent >= 0, owner[tree.parent], -1)  # the block of a node's parent
         guests = np.flatnonzero((above == me) & (owner != me))
         self.slots = len(nodes) + len(guests)
-        place = np.full(topology.n, -1, np.int64)
+        place = np.full(tree.n, -1, np.int64)
         place[nodes], place[guests] = np.arange(len(nodes)), np.arange(len(nodes), self.slots)
         starts, below = tree.children
         counts = np.diff(starts)[nodes]
@@ -69,10 +66,20 @@ class Branches:
             )
             done = ready
         self.rest = place[upward[done:]]
+        self.roots = [int(place[root]) for root in tree.roots]  # their rows; -1 elsewhere
+        self.messages = int((tree.parent[nodes] >= 0).sum())
 
+
+class Handing:
+    """All nodes get one and the same row from the root, so a block gets it once, from the block
+    that hosts the parent of its first node in the tree's order."""
+
+    def __init__(self, tree: Tree, owner: Array, me: int) -> None:
+        """owner (n,): the block of every node."""
+        self.root = tree.root
+        above = np.where(tree.parent >= 0, owner[tree.parent], -1)
         _, first = np.unique(owner[tree.order], return_index=True)
-        giver = above[tree.order[first]]  # by block: who hands it the result; -1 at the root's
+        giver = above[tree.order[first]]  # by block: who hands it the row; -1 at the root's
         self.giver = None if giver[me] < 0 else int(giver[me])
         self.takers = [int(b) for b in np.flatnonzero(giver == me)]
-        self.root = int(place[tree.root])  # its row, where it is here
-        self.messages = int((tree.parent[nodes] >= 0).sum()) + int(counts.sum())
+        self.messages = int(np.diff(tree.children[0])[owner == me].sum())

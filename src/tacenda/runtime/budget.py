@@ -17,7 +17,6 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.graph.coalition import leverage
 from tacenda.privacy.accounting import events
 from tacenda.privacy.accounting.calibration import gaussian_mu, solve_scale
 from tacenda.privacy.secrets.ledger import Charge, Charges
@@ -56,7 +55,7 @@ def calibrate(spec: RunSpec) -> Calibration:
     ratio, shares, pooled = algorithm.traits.shared_noise, np.ones(topology.n), 0
     if ratio is not None:
         pooled = privacy.pooled(algorithm.title)
-        shares, _ = leverage(topology, ratio, pooled)
+        shares, _ = spec.leverage()
         if not math.isinf(ratio):
             shares = _rounded_up(shares)
     own = (algorithm.node_kinds(topology.n), privacy.node_kinds(topology.n))
@@ -90,10 +89,13 @@ def calibrate(spec: RunSpec) -> Calibration:
         plan, claimed, why = replace(plan, scale=scale), None, None
         if masked:
             sizes = facts.sizes[first] * np.bincount(kind)
-            grid = masked_grid(plan, sites, topology.n, sizes)
+            least = topology.n if spec.groups is None else int(spec.groups.sizes.min())
+            grid = masked_grid(plan, sites, topology.n, sizes, least)
             # Declared sizes may be exceeded: a member may hold up to twice as many records
             most = sizes if facts.true_sizes else 2 * sizes
-            plan = replace(plan, grid=grid, reach=masked_reach(sites, spec.rounds, most))
+            largest = facts.sizes[first] * (1 if facts.true_sizes else 2)
+            reach = masked_reach(sites, spec.rounds, most, largest)
+            plan = replace(plan, grid=grid, reach=reach)
     charges = Charges((price(plan, site)[0], count) for site, count in sites)
     again = Charges((price(plan, site)[0], count) for site, count in spare)
     return Calibration(plan.rows(kind), charges.rows(kind), again.rows(kind), claimed, why)
@@ -149,9 +151,11 @@ def _check_masked(algorithm: Algorithm, sites: Sites) -> bool:
     return says and bool(shared)
 
 
-def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float:
-    """The step of masked values, in units of the release: a power of two, of which the noise of the
-    network's sum spans GRID_STEPS or more in every release.
+def masked_grid(
+    plan: ScaledPlan, sites: Sites, n: int, records: Array, least: int | None = None
+) -> float:
+    """The step of masked values, in units of the release: a power of two, of which the noise of a
+    sum of `least` members, by default the network's, spans GRID_STEPS or more in every release.
 
     records (u,): public sizes, summed over the nodes that each row stands for. A node's value is at
     most (its sensitivity) * (its size), so the largest sum of values, with a tail of the noise that
@@ -161,7 +165,7 @@ def masked_grid(plan: ScaledPlan, sites: Sites, n: int, records: Array) -> float
 
     masked = [site for site, _ in sites if site.noise == NoiseKind.MASKED]
     stds = [float(plan.noise_std(site)[0]) for site in masked]
-    step = 2.0 ** math.floor(math.log2(math.sqrt(n) * min(stds) / GRID_STEPS))
+    step = 2.0 ** math.floor(math.log2(math.sqrt(least or n) * min(stds) / GRID_STEPS))
     reach = max(
         _largest_sum(site, records) + NOISE_TAIL * math.sqrt(n) * std
         for site, std in zip(masked, stds, strict=True)
@@ -181,16 +185,18 @@ def _largest_sum(site: Site, records: Array) -> float:
     return float(np.dot(np.asarray(site.sensitivity), records))
 
 
-def masked_reach(sites: Sites, rounds: int, records: Array) -> Array:
-    """(rounds,) how far the network's sum of masked values, without noise, can be from 0 in any
-    release of each round, in units of the release; `records` as for `masked_grid`."""
-    found = np.zeros(rounds)
+def masked_reach(sites: Sites, rounds: int, records: Array, largest: Array) -> Array:
+    """(rounds, 2) how far the network's sum of masked values, without noise, can be from 0 in any
+    release of each round, in units of the release, and how far one member's value; `records` as for
+    `masked_grid`, largest (u,): of one node."""
+    found = np.zeros((rounds, 2))
     # Equal releases are noted once: they go on until the round in which the next kind begins
     ends = [site.turn for site, _ in sites[1:]] + [rounds]
     for (site, _), end in zip(sites, ends, strict=True):
         if site.noise == NoiseKind.MASKED:
             some = found[site.turn - 1 : end]
-            np.maximum(some, _largest_sum(site, records), out=some)
+            one = float(np.max(np.asarray(site.sensitivity) * largest))
+            np.maximum(some, [_largest_sum(site, records), one], out=some)
     return found
 
 

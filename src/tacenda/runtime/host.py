@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.robust import Apart, said_of
 from tacenda.errors import StateError
 from tacenda.privacy.secrets.noise_plan import NoisePlan
 from tacenda.questions.rules import Answers
@@ -21,6 +22,8 @@ from tacenda.rows import new_rows
 from tacenda.runtime.block import Block, Gate, Neighbours
 from tacenda.runtime.spec import RunSpec
 from tacenda.threads import in_parts
+
+APART = "common.apart."  # before the names of what is known of groups, in what is saved
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ class Moment(NamedTuple):
     state: Any
     sum: Array | None
     weight: float
+    apart: dict[str, Array]
 
 
 class Host:
@@ -58,6 +62,8 @@ class Host:
 
     def __init__(self, seat: Seat, questions: Answers, exits: Exits, start: Array) -> None:
         self._questions = questions
+        self.apart: Apart | None = None  # how far the groups are, where there are several
+        self._begin_apart(seat)
         self._sit(seat, exits)
         self.state = self._algorithm.init(self.block, start)
         average = seat.spec.method.output == "average"
@@ -68,6 +74,16 @@ class Host:
         self._seat = seat
         self._algorithm = seat.spec.algorithm.at_nodes(seat.positions)
         self.block = self._block(seat, exits)
+
+    def _begin_apart(self, seat: Seat) -> None:
+        self.apart = None if seat.spec.groups is None else Apart.of(seat.spec.groups.count)
+
+    def _noted(self) -> dict[str, Array]:
+        return {} if self.apart is None else self.apart.to_arrays()
+
+    def _note_again(self, noted: dict[str, Array]) -> None:
+        if self.apart is not None:
+            self.apart.go_to(noted)
 
     @property
     def spec(self) -> RunSpec:
@@ -101,23 +117,34 @@ class Host:
             noise_scale=None if plan is None else plan.scale,
             weights=None if plan is None else plan.weights,
             reach=None if plan is None else plan.reach,
+            groups=seat.spec.groups,
+            apart=self.apart,
             dtype=seat.spec.row_type,
         )
 
     def regroup(self, seat: Seat, exits: Exits, *, restart: bool = True) -> None:
         """Take part in another graph from here on; restart=True forgets what belongs to the old
         neighbours."""
+        if restart:
+            self._begin_apart(seat)
         self._sit(seat, exits)
         if restart:
             self.state = self._algorithm.restart(self.state, self.block)
 
+    def warnings(self) -> list[str]:
+        """What is to be told of the groups, from released sums alone."""
+        groups = self.spec.groups
+        return [] if self.apart is None or groups is None else said_of(self.apart, groups)
+
     def moment(self) -> Moment:
         """Where the host stands now."""
-        return Moment(self.state, None if self._sum is None else self._sum.copy(), self._weight)
+        average = None if self._sum is None else self._sum.copy()
+        return Moment(self.state, average, self._weight, self._noted())
 
     def go_back(self, moment: Moment) -> None:
         """Stand there again, as if the rounds since had not been made."""
-        self.state, self._sum, self._weight = moment
+        self.state, self._sum, self._weight, noted = moment
+        self._note_again(noted)
 
     def forget_average(self) -> None:
         """Begin the average of the models anew: after a change of the members all have the same
@@ -134,9 +161,15 @@ class Host:
         """One round of these nodes; the state before it is still there if the round fails."""
         algorithm = self._algorithm
         self.block.start(turn)
-        # What all rounds build on is kept also if the rest of the round fails
-        self.state = algorithm.learn(self.state, self.block)
-        self.state = algorithm.step(self.state, self.block)
+        noted = self._noted()
+        try:
+            # What all rounds build on is kept also if the rest of the round fails
+            self.state = algorithm.learn(self.state, self.block)
+            noted = self._noted()
+            self.state = algorithm.step(self.state, self.block)
+        except BaseException:
+            self._note_again(noted)  # the round may be made again
+            raise
         if self._sum is not None:
             from tacenda.runtime import kernels  # here: it loads the compiler
 
@@ -175,6 +208,8 @@ class Host:
         arrays = {name: rows for name, rows in flat(self.state).items() if rows is not None}
         if self._sum is not None:
             arrays |= {"average.sum": self._sum, "average.weight": np.array([self._weight])}
+        if self.apart is not None:
+            arrays |= {f"{APART}{name}": rows for name, rows in self.apart.to_arrays().items()}
         return arrays
 
     def restore(self, arrays: dict[str, Array]) -> None:
@@ -183,6 +218,9 @@ class Host:
         if self._sum is not None:
             self._sum = np.array(arrays["average.sum"])
             self._weight = float(arrays["average.weight"][0])
+        if self.apart is not None:
+            noted = {k[len(APART) :]: v for k, v in arrays.items() if k.startswith(APART)}
+            self.apart.go_to(noted)
 
 
 def _divide(begin: int, end: int, total: Array, weight: Any, out: Array) -> None:

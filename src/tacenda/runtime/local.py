@@ -68,8 +68,8 @@ class LocalHosts:
             ledger = Ledger(reserved_for(seat), witness if over_ranks or k == 0 else None)
             at = np.arange(len(part)) if over_ranks else part  # places in the store
             records = Records(problem.store, shards.sizes, part, noise, at)
-            network = connect(spec, Placed(spec.topology, parts, k, transport))
-            door = open_door(seat, records, ledger, shared_noise(spec, spec.topology, part))
+            network = connect(spec, Placed(spec.topology, parts, spec.groups, k, transport))
+            door = open_door(seat, records, ledger, shared_noise(spec, spec.masks_graph, part))
             begin = start if self._one else start[part]
             self._networks.append(network)
             self._ledgers.append(ledger)
@@ -133,6 +133,10 @@ class LocalHosts:
     def released(self) -> dict[str, Array]:
         """What the algorithm leaves beside the models; the same at every node."""
         return self._spec.algorithm.released(self._hosts[0].state)
+
+    def warnings(self) -> list[str]:
+        """What is to be told of the rounds, the same at every node."""
+        return self._hosts[0].warnings()
 
     def noise_std(self, rounds: int) -> Array | None:
         """(d,) what the noise gives each coordinate of the output, where the algorithm knows it."""

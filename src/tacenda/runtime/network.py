@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.algorithms.robust import joined
 from tacenda.errors import InputError, LeakError, NetworkError
+from tacenda.graph.groups import Groups
 from tacenda.graph.topology import Topology
+from tacenda.graph.tree import spanning_tree
 from tacenda.graph.varying import Varying
 from tacenda.questions.radius import brought_within, is_within, largest_within
 from tacenda.rows import new_rows
-from tacenda.runtime.branches import Branches
+from tacenda.runtime.branches import Branches, Handing
 from tacenda.runtime.halo import Buffers, Halo, Matrix
 from tacenda.runtime.transport import Overlapping, Signing, Tag, Transport
 from tacenda.terms.problem import RADIUS
@@ -46,6 +49,13 @@ def placement(n: int, blocks: int | Any) -> list[Array]:
             f"blocks must place each of the {n} nodes exactly once, and no block may be empty."
         )
     return parts
+
+
+def average_of(means: Array, groups: Groups, dtype: Any) -> Array:
+    """(1, d) what the public rule makes of the means of groups (1, G d)."""
+    rows = means.reshape(groups.count, -1).astype(float)
+    found = joined(rows, groups.sizes / groups.topology.n)
+    return np.asarray(found[None], dtype)
 
 
 @dataclass
@@ -82,6 +92,11 @@ class Network:
     Averages go up and down a spanning tree (`graph.tree`). What goes up is the *mean* of the
     branch, and the receiver weighs it by the branch's public size; so the radius bounds these
     messages as any other, and who lies moves the result no further than its own branch's share.
+
+    With `groups` there is a tree in each. Its root hands the group's row down to all, and the root
+    of the whole tree then hands down all groups' rows as one, from which a round can be made again;
+    every block holds it to what the groups' roots have given. An average is joined from those of
+    the groups by the public rule (`algorithms.robust`).
     """
 
     def __init__(
@@ -93,9 +108,10 @@ class Network:
         dtype: Any,
         mixing: str | Varying = "metropolis",
         radius: float = RADIUS,
+        groups: Groups | None = None,
     ) -> None:
         self._me = me
-        self._topology = topology
+        self._topology, self._groups = topology, groups
         self._transport = transport
         self._overlapping = transport if isinstance(transport, Overlapping) else None
         self._dtype = np.dtype(dtype)
@@ -164,11 +180,13 @@ class Network:
             )
         return self._round
 
-    def average(self, shared: Array, tag: Tag) -> Array:
-        """(b, d) the mean over all nodes of the graph, the same bits at every node.
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        """(b, d) the mean over all nodes of the graph, the same bits at every node; of several
+        groups, what the public rule makes of their means.
 
         Up the tree: m_i = (x_i + sum over children k of s_k m_k) / s_i, children ascending, with s
-        the sizes of branches. Down: the root's m. Takes the places `tag` and the next.
+        the sizes of branches. Down: the root's m. Takes the places `tag` and the next; of groups
+        one more for each.
         """
         shared, tree = self._sendable(shared, tag), self._branches
         limit = float(largest_within(self._radius, self._dtype))
@@ -178,11 +196,15 @@ class Network:
                 nodes, tree.indptr, tree.children, tree.weights, tree.sizes, rows, limit
             )
 
-        return self._up_and_down(shared, tag, add_up)
+        found = self._up_and_down(shared, tag, add_up)
+        if self._groups is not None:
+            found = average_of(found, self._groups, self._dtype)
+        return np.repeat(found, len(shared), axis=0)
 
-    def total(self, shared: Array, tag: Tag) -> Array:
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
         """(b, d) the sum over all nodes of whole numbers (uint64) modulo 2^64, as int64, the same
-        at every node. Takes the places `tag` and the next."""
+        at every node; of G groups (b, G d), one sum after the other. Takes the places of
+        `average`."""
         tree = self._branches
         if type(shared) is not np.ndarray or shared.dtype != np.uint64:
             raise LeakError(
@@ -194,16 +216,26 @@ class Network:
         def add_up(nodes: Array, rows: Array) -> None:
             self._kernels.branch_sums(nodes, tree.indptr, tree.children, rows)
 
-        return self._up_and_down(shared, tag, add_up).view(np.int64)
+        found = self._up_and_down(shared, tag, add_up).view(np.int64)
+        return np.repeat(found, len(shared), axis=0)
 
     @cached_property
     def _branches(self) -> Branches:
-        return Branches(self._topology, self._halo.owner, self._me)
+        tree = spanning_tree(self._topology) if self._groups is None else self._groups.trees
+        return Branches(tree, self._halo.owner, self._me)
+
+    @cached_property
+    def _handing(self) -> tuple[Handing, list[Handing]]:
+        """How the root's row comes down, and how those of the groups' roots do."""
+        trees = [] if self._groups is None else self._groups.handing
+        whole = Handing(spanning_tree(self._topology), self._halo.owner, self._me)
+        return whole, [Handing(tree, self._halo.owner, self._me) for tree in trees]
 
     def _up_and_down(
         self, shared: Array, tag: Tag, add_up: Callable[[Array, Array], None]
     ) -> Array:
-        """(b, d) the root's row; add_up(nodes, rows) adds the children's rows to those of nodes."""
+        """(1, d) the root's row, or of G groups (1, G d) all of theirs; add_up(nodes, rows) adds
+        the children's rows to those of nodes."""
         tree = self._branches
         self._count(shared, tree.messages)
         rows = np.empty((tree.slots, shared.shape[1]), shared.dtype)
@@ -219,17 +251,37 @@ class Network:
             for other, which in stop.entering.items():
                 rows[which] = got[other]
         add_up(tree.rest, rows)
-        down = (tag[0], tag[1] + 1)
+        whole, each = self._handing
+        if not each:
+            return self._handed(whole, (tag[0], tag[1] + 1), rows[tree.roots[0]][None])
+        found = [
+            self._handed(way, (tag[0], tag[1] + 1 + g), rows[root][None], of_group=True)
+            for g, (way, root) in enumerate(zip(each, tree.roots, strict=True))
+        ]
+        mine = np.concatenate(found, axis=1)
+        place = (tag[0], tag[1] + 1 + len(each))
+        if self._handed(whole, place, mine).tobytes() != mine.tobytes():
+            if isinstance(self._transport, Signing):
+                self._transport.false_sums(place)
+            raise NetworkError(
+                f"Round {tag[0]}: {self._topology.labels[whole.root]}, the root of the tree, has "
+                "handed down other sums of the groups than their own roots have made and signed. "
+                "Nothing was computed from them. Begin again without that member."
+            )
+        return mine
+
+    def _handed(self, way: Handing, tag: Tag, row: Array, *, of_group: bool = False) -> Array:
+        """(1, d) the row of a root, which comes down its tree; `row` is it where the root is here,
+        and else only tells its form. of_group: it is one of several that follow at once."""
         if isinstance(self._transport, Signing):
-            self._transport.from_root(down)
-        if tree.giver is None:
-            result = rows[tree.root][None]
-        else:
-            awaited = {tree.giver: np.empty((1, shared.shape[1]), shared.dtype)}
-            result = self._exchanged(down, {}, awaited)[tree.giver]
-        if tree.takers:
-            self._exchanged(down, dict.fromkeys(tree.takers, result), {})
-        return np.repeat(result, len(shared), axis=0)
+            self._transport.from_root(tag, way.root, of_group=of_group)
+        if way.giver is not None:
+            awaited = {way.giver: np.empty(row.shape, row.dtype)}
+            row = self._exchanged(tag, {}, awaited)[way.giver]
+        if way.takers:
+            self._exchanged(tag, dict.fromkeys(way.takers, row), {})
+        self._count(row, way.messages)
+        return row
 
     def _sums(
         self, matrix: Matrix, shared: Array, tag: Tag, silent: frozenset[int] = frozenset()

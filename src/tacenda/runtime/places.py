@@ -60,7 +60,7 @@ class _Listener(Silence):
 
     def __init__(self) -> None:
         self.forms: dict[Tag, Form] = {}
-        self.from_root: set[Tag] = set()
+        self.from_root: dict[Tag, int | None] = {}
         self.from_all: set[Tag] = set()
 
     def neighbour_sum(self, shared: Array, tag: Tag, senders: Array | None = None) -> Array:
@@ -71,19 +71,23 @@ class _Listener(Silence):
         self.from_all.add(tag)
         return super().mix(self._noted(shared, tag), tag)
 
-    def average(self, shared: Array, tag: Tag) -> Array:
-        self._down(shared, tag)
-        return super().average(self._noted(shared, tag), tag)
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        self.down(Form(shared.shape[1], shared.dtype), tag, groups)
+        return super().average(self._noted(shared, tag), tag, groups)
 
-    def total(self, shared: Array, tag: Tag) -> Array:
-        self._down(shared, tag)
-        return super().total(self._noted(shared, tag), tag)
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        self.down(Form(shared.shape[1], shared.dtype), tag, groups)
+        return super().total(self._noted(shared, tag), tag, groups)
 
-    def _down(self, shared: Array, tag: Tag) -> None:
-        """What the root sends down the tree, and others pass on."""
-        down = (tag[0], tag[1] + 1)
-        self.from_root.add(down)
-        self._noted(shared, down)
+    def down(self, form: Form, tag: Tag, groups: int) -> None:
+        """What roots send down the tree, and others pass on."""
+        several = range(groups) if groups > 1 else range(0)
+        for group in several:
+            place = tag[0], tag[1] + 1 + group
+            self.from_root[place], self.forms[place] = group, form
+        place = tag[0], tag[1] + 1 + len(several)
+        self.from_root[place] = None
+        self.forms[place] = Form(groups * form.width, form.dtype)
 
     def _noted(self, shared: Array, tag: Tag) -> Array:
         self.forms[tag] = Form(shared.shape[1], shared.dtype)
@@ -92,10 +96,16 @@ class _Listener(Silence):
 
 class Places(NamedTuple):
     """forms: of the rows in every place of a run in which nodes send any. from_root: the places of
-    rows that the root of the tree has made and others only pass on."""
+    rows that a root has made and others only pass on, with the group whose root it is; None: the
+    root of the whole tree."""
 
     forms: dict[Tag, Form]
-    from_root: frozenset[Tag]
+    from_root: dict[Tag, int | None]
+
+    @property
+    def totals(self) -> frozenset[Tag]:
+        """The places of rows that the root of the whole tree has made."""
+        return frozenset(tag for tag, group in self.from_root.items() if group is None)
 
 
 def row_forms(spec: RunSpec) -> dict[Tag, Form]:
@@ -123,10 +133,11 @@ def places_of(spec: RunSpec) -> Places:
             after, host.state = host.state, spec.algorithm.restart(before, host.block)
             host.step(turn)
             host.state = after
-    up_and_down = 2 if spec.method.ends_exactly else 1
+    groups = 1 if spec.groups is None else spec.groups.count
+    closing = Form(dim, np.dtype(spec.row_type))
     for turn in range(1, spec.method.closing_rounds + 1):
-        for call in range(up_and_down):
-            listener.forms[spec.rounds + turn, call] = Form(dim, spec.row_type)
+        listener.forms[spec.rounds + turn, 0] = closing
     if spec.method.ends_exactly:
-        listener.from_root.add((spec.rounds + 1, 1))
-    return Places(listener.forms, frozenset(listener.from_root - listener.from_all))
+        listener.down(closing, (spec.rounds + 1, 0), groups)
+    made = {tag: who for tag, who in listener.from_root.items() if tag not in listener.from_all}
+    return Places(listener.forms, made)

@@ -91,11 +91,11 @@ class Silence:
     def mix(self, shared: Array, tag: Tag) -> Array:
         return shared
 
-    def average(self, shared: Array, tag: Tag) -> Array:
+    def average(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
         return shared
 
-    def total(self, shared: Array, tag: Tag) -> Array:
-        return np.zeros(shared.shape, np.int64)
+    def total(self, shared: Array, tag: Tag, groups: int = 1) -> Array:
+        return np.zeros((len(shared), groups * shared.shape[1]), np.int64)
 
 
 def blank_host(

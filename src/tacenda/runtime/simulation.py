@@ -117,7 +117,7 @@ class Simulation:
             self.history,
             statement,
             with_strength({**self.settings(), "rounds": self.done}, released),
-            self._told.warnings,
+            [*self._told.warnings, *self.hosts.warnings()],
             cost["seconds"],
             cost["messages"],
             cost["bytes"],

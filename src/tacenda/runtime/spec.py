@@ -13,6 +13,7 @@ to_plain()     plain values, for files and reports
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,9 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import private_names
 from tacenda.content import content_hash
 from tacenda.errors import InputError, UnsupportedError
+from tacenda.graph.coalition import leverage
 from tacenda.graph.cuts import cut_advice
+from tacenda.graph.groups import Groups, group_words, grouped, proposed_groups
 from tacenda.graph.topology import MIXINGS, Topology
 from tacenda.losses.custom import CustomLoss
 from tacenda.privacy.adjacency import check_persons
@@ -38,6 +41,7 @@ from tacenda.questions.facts import Facts
 from tacenda.regularisers.custom import CustomRegulariser
 from tacenda.terms.method import Method
 from tacenda.terms.problem import DECLARED
+from tacenda.terms.setting import AUTO
 
 if TYPE_CHECKING:
     from tacenda.runtime.budget import Calibration
@@ -124,6 +128,7 @@ class RunSpec:
                 f"{algorithm.title} does not mix models by a matrix, so mixing must be one of "
                 f"{', '.join(map(repr, MIXINGS))}, not edges that vary; use DDA, DPDDA or GossipGD."
             )
+        method = self._checked_groups(method, algorithm, privacy)
         algorithm.node_kinds(self.topology.n)  # refuses values for another number of nodes
         algorithm.check(facts, self.topology, method.rounds, privacy is not None)
         if (
@@ -140,6 +145,66 @@ class RunSpec:
         return replace(
             self, method=replace(method, algorithm=algorithm), facts=facts, row_type=row_type
         )
+
+    def _checked_groups(
+        self, method: Method, algorithm: Algorithm, privacy: Privacy | None
+    ) -> Method:
+        """The method with a number of groups, which fits the rest."""
+        n, takes = self.topology.n, privacy is not None and algorithm.traits.joins_groups
+        if method.groups == AUTO:
+            pooled = privacy.pooled(algorithm.title) if takes and privacy is not None else 0
+            method = replace(method, groups=proposed_groups(n, pooled) if takes else 1)
+        if method.groups == 1:
+            return method
+        if not takes:
+            why = (
+                "a run without privacy masks nothing"
+                if privacy is None
+                else f"{algorithm.title} makes none that a rule could join"
+            )
+            raise UnsupportedError(
+                f"groups must be 1, not {method.groups}: groups are of masked sums, and {why}. "
+                "Leave groups out, or use TreeGD or MomentRegression with masked noise and no "
+                "table beside them."
+            )
+        if int(method.groups) > n:
+            raise UnsupportedError(
+                f"groups must be at most the number of members ({n}), not {method.groups}."
+            )
+        if method.closing_mixings:
+            raise UnsupportedError(
+                f"groups must be 1 with {method.closing_mixings} closing mixings, not "
+                f"{method.groups}: in a mixing a liar moves its neighbours' models as far as it "
+                'likes; use finish_mixing=0 or "exact".'
+            )
+        return method
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """The groups of the members; None where one sum is made of all."""
+        return self.groups_in(self.topology)
+
+    def groups_in(self, topology: Topology) -> Groups | None:
+        """The groups of those who are in a graph, such as that of the members who remain."""
+        count = self.method.groups
+        if count in (1, AUTO) or self.privacy is None:
+            return None
+        return grouped(topology, int(count), self.privacy.pooled(self.algorithm.title))
+
+    @property
+    def masks_graph(self) -> Topology:
+        """The graph on whose edges neighbours share noise or masks."""
+        return self.topology if self.groups is None else self.groups.masks
+
+    def leverage(self, coalition: int | None = None) -> tuple[Array, str]:
+        """`graph.coalition.leverage` of noise that neighbours share, in groups where there are
+        any."""
+        ratio = self.algorithm.traits.shared_noise
+        assert ratio is not None and self.privacy is not None
+        q = self.privacy.pooled(self.algorithm.title) if coalition is None else coalition
+        if self.groups is not None:
+            return self.groups.leverage(q)
+        return leverage(self.topology, ratio, q)
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -158,14 +223,26 @@ class RunSpec:
         """Warnings about settings that may not converge."""
         return self.algorithm.advice(self.facts, self.topology, self.rounds)
 
+    def group_words(self) -> str:
+        """What groups cost, in words; nothing where there are none."""
+        if self.groups is None or self.privacy is None:
+            return ""
+        return group_words(self.groups, self.privacy.pooled(self.algorithm.title))
+
     def cut_advice(self) -> list[str]:
         """What a graph costs that leaves a masked run too few members to hide among."""
         if self.privacy is None or not self.algorithm.traits.masks:
             return []
         assert self.calibration is not None and self.calibration.plan.leverage is not None
         pooled = self.privacy.pooled(self.algorithm.title)
-        least = round(1 / float(self.calibration.plan.leverage.max()))
-        return cut_advice(self.topology, pooled, least)
+        parts = [self.topology] if self.groups is None else self.groups.parts
+        said = []
+        for part in parts:
+            own = leverage(part, math.inf, pooled)[0]
+            said += cut_advice(part, pooled, round(1 / float(own.max())))
+        if said and self.groups is not None:
+            said = [f"in {len(said)} of {len(parts)} groups {said[0]}"]
+        return said
 
     def statement(
         self, charges: Charges, noise: str, n_nodes: int | None = None, start: Array | None = None
@@ -191,6 +268,7 @@ class RunSpec:
             self.facts.records_per_person,
             self.facts.members_per_person,
             self.facts.one_record,
+            groups=1 if self.groups is None else self.groups.count,
         )
 
     def _learning(self, start: Array | None) -> LearningRun:

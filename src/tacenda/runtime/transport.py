@@ -50,9 +50,14 @@ class Overlapping(Protocol):
 class Signing(Protocol):
     """A transport whose blocks sign what they send."""
 
-    def from_root(self, tag: Tag) -> None:
-        """Note that the rows under this tag are the root's: who passes them on shows the root's
-        signature with them."""
+    def from_root(self, tag: Tag, root: int, *, of_group: bool) -> None:
+        """Note that the rows under this tag are those of the node at position `root`: who passes
+        them on shows its signature with them. of_group: they are a group's, and the root of the
+        whole tree hands down those of all groups after them."""
+        ...
+
+    def false_sums(self, tag: Tag) -> None:
+        """Note that the rows of all groups under this tag are not those of the groups' roots."""
         ...
 
 

@@ -12,7 +12,7 @@ from tacenda import checks
 from tacenda.errors import InputError
 from tacenda.terms.closing import EXACT, Finish, checked_finish, closing_for, closing_words
 from tacenda.terms.reference import documented
-from tacenda.terms.setting import plain, setting, settings
+from tacenda.terms.setting import AUTO, Auto, plain, setting, settings
 
 # The command line makes its flags from this class, so nothing here loads NumPy
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ def _mixing_from_plain(value: Any) -> Any:
     return mixing_from_plain(value)
 
 
+def _groups(name: str, value: Any) -> Any:
+    return value if value == AUTO else checks.whole(name, value, least=1)
+
+
+def _groups_words(groups: int) -> str:
+    return "one sum of all members" if groups == 1 else f"{groups}, whose sums are public"
+
+
 def _output(name: str, value: Any) -> Any:
     return value if value is None else checks.one_of(name, value, OUTPUTS)
 
@@ -48,6 +56,7 @@ class MethodOptions(TypedDict, total=False):
 
     output: str | None
     finish_mixing: Finish | None
+    groups: int | Auto | None
     mixing: str | Varying | None
 
 
@@ -118,6 +127,23 @@ class Method:
         to_plain=_mixing_to_plain,
         from_plain=_mixing_from_plain,
     )
+    groups: int | Auto = setting(
+        1,
+        kind=Annotated[int, Ge(1), Le(10_000)] | Literal["auto"],
+        agreed=(Annotated[int, Ge(1), Le(10_000)], 1),
+        help="In how many groups masked sums are made, so that one liar cannot move the model far; "
+        "'auto' proposes a number.",
+        written='int or "auto"',
+        about="In how many groups of members masked sums are made (TreeGD, MomentRegression). 1 is "
+        "one sum of all. From 3 a public rule joins the groups' means, so that a member that lies "
+        "within the range cannot move the model far; the groups' sums are public then, and the "
+        'noise is about sqrt(groups) as large. "auto" takes a number for the members and the '
+        "coalition, or 1.",
+        title="groups",
+        words=_groups_words,
+        check=_groups,
+        flags=("--groups",),
+    )
     reasons: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -178,7 +204,10 @@ class Method:
 
         Result: by the setting's name.
         """
-        return {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS if s.names_run}
+        found = {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS if s.names_run}
+        if found["groups"] == 1:  # runs from before there were groups keep their names
+            del found["groups"]
+        return found
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values of the algorithm and of every setting.

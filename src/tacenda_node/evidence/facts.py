@@ -319,6 +319,7 @@ def _promise(statement: Statement) -> dict[str, Any]:
             "delta": account.delta,
             "relation": statement.adjacency,
             "unit": plain["unit"],
+            **({"groups": statement.groups} if statement.groups > 1 else {}),
             "coalition": account.curve.coalition,
             "against": against(account.curve.coalition),
             "accountant": account.curve.accountant,

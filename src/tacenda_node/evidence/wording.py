@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tacenda.words import public_sums
 from tacenda_node.evidence.organisation import FIELDS
 
 BLANK = "[TO BE FILLED IN BY THE ORGANISATION: "
@@ -37,9 +38,11 @@ def not_public(facts: Mapping[str, Any]) -> str:
         if facts["privacy"]["relation"] == "replace-one"
         else "the declared divisor of each member"
     )
+    sums = public_sums(facts["privacy"].get("groups", 1))
     return (
         f"Public by declaration: {sizes}, the schema with its bounds and classes, the graph, the "
         "algorithm and its settings, and when messages were sent."
+        + (f" With noise, {sums}." if sums else "")
     )
 
 

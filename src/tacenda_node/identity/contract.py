@@ -426,11 +426,13 @@ class Contract(_RunSettings):
         return [member for member in self.names if member in joined]
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain JSON values, without what is not set and without a linear model.
+        """Plain JSON values, without what is not set, a linear model and a single group.
 
-        Contracts from before there was a choice of models say nothing of it; their hash stays.
+        Contracts from before there was a choice of these say nothing of it; their hash stays.
         """
         values: dict[str, Any] = self.model_dump(mode="json", exclude_none=True)
+        if values["groups"] == 1:
+            del values["groups"]
         if values["problem"]["model"] == "linear":
             del values["problem"]["model"]
         return values

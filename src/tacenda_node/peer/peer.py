@@ -11,8 +11,8 @@ import numpy as np
 import tacenda
 from tacenda._types import Array
 from tacenda.errors import NetworkError, StateError
+from tacenda.graph.groups import Groups
 from tacenda.graph.topology import Topology
-from tacenda.graph.tree import spanning_tree
 from tacenda.privacy.accounting.events import KINDS
 from tacenda.privacy.noise.keyed import AtPosition, KeyedNoise
 from tacenda.privacy.noise.sources import SimulatedNoise
@@ -33,6 +33,7 @@ from tacenda.runtime.assemble import (
 )
 from tacenda.runtime.history import History
 from tacenda.runtime.host import Exits, Moment, Seat
+from tacenda.runtime.network import average_of
 from tacenda.runtime.places import OpenGate
 from tacenda.runtime.result import RunResult, with_strength
 from tacenda.runtime.spec import RunSpec
@@ -121,9 +122,9 @@ class Peer:
         me = topology.position(self._name)
         parts = [np.array([k], np.int64) for k in range(topology.n)]
         transport = _Renamed(self._exchange, self._plan, topology)
-        self.network = connect(self._plan.spec, Placed(topology, parts, me, transport))
+        self.network = connect(self._plan.spec, Placed(topology, parts, spec.groups, me, transport))
         seat = Seat(spec, np.array([me]), self._noise_in(topology, me))
-        door = open_door(seat, self._records, self.ledger, self._shared(topology, me))
+        door = open_door(seat, self._records, self.ledger, self._shared(spec, me))
         return seat, Exits(door, self.network)
 
     def _noise_in(self, topology: Topology, here: int) -> NoisePlan:
@@ -141,9 +142,10 @@ class Peer:
         seat, exits = self._take_seat(smaller_run(self._plan, topology), topology)
         self._host.regroup(seat, exits, restart=restart)
 
-    def _shared(self, topology: Topology, me: int) -> SharedNoise | None:
-        """The edges to those who take part, and whose key each one's noise is drawn from."""
-        spec = self._plan.spec
+    def _shared(self, spec: RunSpec, me: int) -> SharedNoise | None:
+        """The edges to those who take part, in one's own group where there are several, and whose
+        key each one's noise is drawn from."""
+        topology = spec.masks_graph
         if spec.algorithm.traits.shared_noise is not None and self._edges is not None:
             keys, ends, labels = self._edges, topology.edges, topology.labels
             self._noise.share(
@@ -181,14 +183,16 @@ class Peer:
     def warnings(self) -> list[str]:
         """What is wrong with the run so far, from released values only;
         also of rounds before a restart."""
+        said = self._host.warnings()
         if self._reached_radius is None:
-            return self._at_radius()
+            return [*self._at_radius(), *said]
         radius = self._facts.constants.radius
         return [
             f"the run diverges: in round {self._reached_radius} this member's message reached "
             f"the contract's problem.radius of {radius:g} and was cut to it. "
             "Do not use the model; agree on a contract with a larger proximal weight or penalty, "
-            "a smaller step, or a larger radius. A neighbour may also have pushed it."
+            "a smaller step, or a larger radius. A neighbour may also have pushed it.",
+            *said,
         ]
 
     def _at_radius(self) -> list[str]:
@@ -268,10 +272,12 @@ class Peer:
             for total in self._exchange.held
             if total.claim.key[:2] == (self._exchange.view, round)
         }
-        replayed, before = _Replay(held), (self._host.moment(), self._mixed)
+        groups = self._host.spec.groups
+        replayed, before = _Replay(held, groups), (self._host.moment(), self._mixed)
         try:
             if round > private:
-                self._mixed = replayed.average(self._output(), (round, 0))
+                count = 1 if groups is None else groups.count
+                self._mixed = replayed.average(self._output(), (round, 0), count)
             elif self._plan.spec.algorithm.traits.reaches_consensus:
                 self._host.replay(round, Exits(_Unspent(self._plan.spec.row_type), replayed))
             else:
@@ -289,9 +295,10 @@ class Peer:
         plan, topology = self._plan, topology_of(self._plan.contract, absent)
         here = topology.position(self._name) if self._name not in absent else 0
         held = {(total.claim.round, total.claim.call): total}
+        smaller = smaller_run(plan, topology)
         self._host.learn(
-            Seat(smaller_run(plan, topology), np.array([here]), self._noise_in(topology, here)),
-            Exits(_Unspent(plan.spec.row_type), _Replay(held)),
+            Seat(smaller, np.array([here]), self._noise_in(topology, here)),
+            Exits(_Unspent(plan.spec.row_type), _Replay(held, smaller.groups)),
         )
 
     def regroup(self, decision: Decision, map_absent: frozenset[str] | None = None) -> None:
@@ -508,20 +515,22 @@ class _Lacking(NetworkError):
 class _Replay:
     """Neighbours of whom all totals are known: {(round, call): total}."""
 
-    def __init__(self, held: dict[tuple[int, int], frames.Total]) -> None:
-        self._held = held
+    def __init__(self, held: dict[tuple[int, int], frames.Total], groups: Groups | None) -> None:
+        self._held, self._groups = held, groups
 
-    def _row(self, shared: Array, tag: tuple[int, int]) -> Array:
-        total = self._held.get((tag[0], tag[1] + 1))
+    def _row(self, shared: Array, tag: tuple[int, int], groups: int) -> Array:
+        several = groups if groups > 1 else 0
+        total = self._held.get((tag[0], tag[1] + 1 + several))
         if total is None:
             raise _Lacking("A total is not here.")
-        return frames.rows_of(total, shared.shape[1], shared.dtype, np.inf)
+        return frames.rows_of(total, groups * shared.shape[1], shared.dtype, np.inf)
 
-    def average(self, shared: Array, tag: tuple[int, int]) -> Array:
-        return self._row(shared, tag)
+    def average(self, shared: Array, tag: tuple[int, int], groups: int = 1) -> Array:
+        row = self._row(shared, tag, groups)
+        return row if self._groups is None else average_of(row, self._groups, shared.dtype)
 
-    def total(self, shared: Array, tag: tuple[int, int]) -> Array:
-        return self._row(shared, tag).view(np.int64)
+    def total(self, shared: Array, tag: tuple[int, int], groups: int = 1) -> Array:
+        return self._row(shared, tag, groups).view(np.int64)
 
     def mix(self, shared: Array, tag: tuple[int, int]) -> Array:
         raise _Lacking("Rows of neighbours are not here.")
@@ -549,9 +558,11 @@ class _Renamed:
         self._to = [plan.contract.position(label) for label in topology.labels]
         self._topology = topology
 
-    def from_root(self, tag: tuple[int, int]) -> None:
-        labels = self._topology.labels
-        self._exchange.from_root(tag, str(labels[spanning_tree(self._topology).root]))
+    def from_root(self, tag: tuple[int, int], root: int, *, of_group: bool) -> None:
+        self._exchange.from_root(tag, str(self._topology.labels[root]), of_group=of_group)
+
+    def false_sums(self, tag: tuple[int, int]) -> None:
+        self._exchange.false_sums(tag)
 
     def exchange(
         self, tag: tuple[int, int], outgoing: dict[int, Array], awaited: Iterable[int]

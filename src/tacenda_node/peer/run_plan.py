@@ -15,7 +15,6 @@ from tacenda.algorithms.registry import code_of, from_plain
 from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.whitened import prepared
 from tacenda.errors import PrivacyError
-from tacenda.graph.coalition import leverage
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, ObjectiveLaplace, merged
 from tacenda.privacy.lasting.units import Unit
@@ -326,9 +325,9 @@ def _enough_shared_noise(plan: RunPlan, scaled: Any, topology: Topology, here: i
     edge must draw alike, and every member computes it from the graph alone. No release then costs
     more than was reserved, and the ledger sees to it before the draw.
     """
-    ratio, shares = plan.spec.algorithm.traits.shared_noise, plan.calibration.plan.leverage
-    assert ratio is not None and shares is not None
-    now = leverage(topology, ratio, plan.coalition)[0]
+    shares = plan.calibration.plan.leverage
+    assert shares is not None
+    now = smaller_run(plan, topology).leverage()[0]
     planned = shares[[plan.contract.position(str(label)) for label in topology.labels]]
     factor = max(1.0, float(np.sqrt(np.max(now / planned))))
     return replace(scaled, scale=scaled.scale * factor, leverage=now[[here]])

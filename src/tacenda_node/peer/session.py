@@ -35,7 +35,7 @@ from tacenda_node.protocol.frames import (
 from tacenda_node.protocol.handed_totals import HandedTotals
 from tacenda_node.protocol.handshake import Handshake
 from tacenda_node.protocol.signed_rows import Witness
-from tacenda_node.state.database import NodeState
+from tacenda_node.state.database import Key, NodeState
 from tacenda_node.watch.display import Display
 from tacenda_node.wire.endpoint import Endpoint
 from tacenda_node.wire.exchange import Exchange, MemberCaught
@@ -71,10 +71,12 @@ class Session:
         self.plan, self.name, self.state, self.log = plan, identity.name, state, log
         self.contract, self._stop = plan.contract, stop
         contract, name = self.contract, self.name
-        forms, from_root = places_of(plan.spec)
+        places = places_of(plan.spec)
+        forms, self._from_root = places.forms, places.from_root
         self.mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
         calls = frozenset(call for _, call in forms)
-        self.witness = Witness(contract, name, state, identity.signer(), log, calls, from_root)
+        placed = calls, frozenset(self._from_root), self._root_of
+        self.witness = Witness(contract, name, state, identity.signer(), log, *placed)
         self.handshake = Handshake(
             in_force, identity, self.witness, book=amendments.book, ready=False, former=former
         )
@@ -107,8 +109,7 @@ class Session:
         self.agreement.judge_totals(self._is_roots)
         # Round 1 of a run that learns begins with the total from which the rest follows
         if plan.spec.algorithm.traits.learns:
-            self.exchange.map_place = min(place for place in from_root if place[0] == 1)
-        self._from_root = from_root
+            self.exchange.map_place = min(place for place in places.totals if place[0] == 1)
         self._forms = forms
         self._handed = HandedTotals(self._is_roots, forms, contract.problem.radius)
         self._shown: list[Total] = []  # totals that a member may still lack, after a decision
@@ -315,13 +316,11 @@ class Session:
 
     def _is_roots(self, claim: Claim) -> bool | None:
         """Whether the root of its view's tree has signed a total; None if the view is unknown."""
-        absent = self.agreement.absent_in(claim.view)
-        if absent is None:
+        if self.agreement.absent_in(claim.view) is None:
             return None
-        topology = topology_of(self.contract, absent)
-        root = str(topology.labels[spanning_tree(topology).root])
-        placed = claim.key[1:] in self._from_root and claim.member == root
-        if not placed or not self.witness.holds(claim):
+        group = self._from_root.get((claim.round, claim.call), 0)
+        root = self._root_of(claim.key)
+        if group is not None or claim.member != root or not self.witness.holds(claim):
             return False
         self.witness.hear(root, [claim])  # it may have signed another one for this place
         return True
@@ -335,6 +334,19 @@ class Session:
         except UnfitRows as unfit:
             return self.witness.unfit(frame, str(unfit))
         return self._handed.take(peer, frame)
+
+    def _root_of(self, key: Key) -> str | None:
+        """Who makes the rows in a place of a view: the root of the tree, or of a group's; None
+        where that is unknown, or where members send rows of their own."""
+        view, *place = key
+        absent = self.agreement.absent_in(view)
+        if absent is None or tuple(place) not in self._from_root:
+            return None
+        topology, group = topology_of(self.contract, absent), self._from_root[place[0], place[1]]
+        groups = None if group is None else self.plan.spec.groups_in(topology)
+        if group is None or groups is None:
+            return str(topology.labels[spanning_tree(topology).root])
+        return str(topology.labels[groups.trees.roots[group]])
 
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour

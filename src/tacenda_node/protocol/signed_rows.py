@@ -102,9 +102,11 @@ class Witness:
         log: Any = None,
         calls: frozenset[int] = frozenset(range(MOST_CALLS_KEPT)),
         from_root: frozenset[tuple[int, int]] = frozenset(),
+        root_of: Callable[[Key], str | None] = lambda key: None,
     ) -> None:
         """calls: those of a round in which the algorithm sends rows; from_root: the places (round,
-        call) of rows that others only pass on (`runtime.places`).
+        call) of rows that others only pass on (`runtime.places`); root_of: who has made the row in
+        such a place of a view, if that is known.
 
         Only their digests are kept: a member that signs many others cannot fill the memory in which
         its lies would show.
@@ -115,8 +117,7 @@ class Witness:
         self._sign = sign
         self._log = log
         self._calls, self._total = calls, contract.total_rounds
-        self._from_root = from_root
-        self.roots: dict[int, str] = {}  # of the tree in each view
+        self._from_root, self._root_of = from_root, root_of
         self._passed_on: dict[str, frames.Proof] = {}  # by whom another total was passed on
         self._run = contract.run_id()
         self._mutex = threading.RLock()
@@ -307,7 +308,7 @@ class Witness:
         ):
             raise frames.BadFrame("a proof that proves nothing.")
         with self._mutex:
-            if self.roots.get(first.view) != second.member or first.member in self.caught:
+            if self._root_of(first.key) != second.member or first.member in self.caught:
                 return False
             self._compare(second, verified=True)
             if first.member == self._me or second.member in self.caught:
@@ -532,6 +533,24 @@ class Witness:
         )
         signed = [{"text": row_text(self._run, claim).decode(), "signature": claim.signature}]
         self._write(path, member, sentence, signed, data=base64.b64encode(data).decode())
+        self._note(member, sentence)
+
+    def false_sums(self, root: frames.Claim, groups: list[frames.Claim]) -> None:
+        """The root of the whole tree has signed other sums of the groups than their own roots: it
+        is cut off for good. All who hold the groups' sums see it by themselves."""
+        member = root.member
+        if member in self.caught:
+            return
+        path = self._state.folder / f"evidence-{member}-view-{root.view}-round-{root.round}.json"
+        sentence = (
+            f"{member} has signed other sums of the groups in round {root.round} than the groups' "
+            f"own roots have made and signed; it is cut off. The signatures are in {path}"
+        )
+        signed = [
+            {"text": row_text(self._run, c).decode(), "signature": c.signature}
+            for c in (root, *groups)
+        ]
+        self._write(path, member, sentence, signed)
         self._note(member, sentence)
 
     def _convict(self, first: frames.Claim, second: frames.Claim) -> None:

@@ -177,7 +177,11 @@ def _noise(plan: RunPlan) -> str:
     if plan.spec.algorithm.traits.shared_noise is None:
         return noise
     masks = plan.spec.algorithm.traits.masks
-    return noise + (", under masks that cancel in the sum" if masks else ", shared by neighbours")
+    if not masks:
+        return f"{noise}, shared by neighbours"
+    groups = plan.spec.group_words()
+    where = "each group's sum" if groups else "the sum"
+    return f"{noise}, under masks that cancel in {where}" + (f"; {groups}" if groups else "")
 
 
 def _factor(epsilon: float) -> str:

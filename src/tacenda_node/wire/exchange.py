@@ -91,6 +91,7 @@ class Exchange:
         self._sent_to: set[tuple[int, str]] = set()  # (view, peer): to whom rows were sent at all
         self._witness = endpoint.handshake.witness
         self._root: dict[Key, str] = {}  # of the rows of this round that its root has made
+        self._of_group: set[Key] = set()  # those that are a group's, and come again with the others
         self._totals: dict[Key, frames.Claim] = {}  # the root's signatures on them
         self._total_before: Key | None = None  # the place of the latest total that was used here
         self.map_place: Tag | None = None  # where the total comes from which the map follows
@@ -177,6 +178,12 @@ class Exchange:
         if agreed is not None and self.has_another(claim):
             self.held = [agreed if k.claim.key == claim.key else k for k in self.held]
 
+    def forget_total(self, key: Key) -> None:
+        """Forget the total of one place: the round is not made with it."""
+        self.held = [known for known in self.held if known.claim.key != key]
+        if self.map_total is not None and self.map_total.claim.key == key:
+            self.keep_map(None)
+
     def forget(self, round: int) -> None:
         """Forget the totals of a round of this view: they are none that honest members can have."""
         self.held = [known for known in self.held if known.claim.key[:2] != (self.view, round)]
@@ -186,14 +193,17 @@ class Exchange:
         self.map_total = total
         self._state.put({MAP: b"" if total is None else frames.encode(total)})
 
-    def from_root(self, tag: Tag, root: str) -> None:
-        """The rows under this tag are the root's, and come with its signature."""
+    def from_root(self, tag: Tag, root: str, *, of_group: bool) -> None:
+        """The rows under this tag are the root's, and come with its signature. of_group: they are
+        not kept, since those of all groups follow in one."""
         key = (self.view, *tag)
         for rows in (self._root, self._totals):
             for old in [k for k in rows if k[:2] != key[:2]]:
                 del rows[old]
         self._root[key] = root
-        self._witness.roots[self.view] = root
+        self._of_group = {k for k in self._of_group if k[:2] == key[:2]}
+        if of_group:
+            self._of_group.add(key)
 
     def exchange(
         self, tag: Tag, outgoing: dict[int, Array], awaited: Iterable[int]
@@ -279,14 +289,28 @@ class Exchange:
             self._check([])  # goes on without a member that was caught, or stops
             raise MemberCaught([self._witness.caught[giver]])
         self._totals[key] = claim
-        self.keep_total(frames.Total(claim, arrived.dtype, arrived.shape, arrived.data))
+        if key not in self._of_group:
+            self.keep_total(frames.Total(claim, arrived.dtype, arrived.shape, arrived.data))
+
+    def false_sums(self, tag: Tag) -> None:
+        """What the root of the whole tree has signed under this tag is not what the groups' roots
+        have: it is caught."""
+        key = (self.view, *tag)
+        groups = [claim for k, claim in self._totals.items() if k in self._of_group and k < key]
+        root = self._root[key]
+        if key in self._totals:
+            self._witness.false_sums(self._totals[key], groups)
+            self.forget_total(key)
+            self._check([])  # goes on without a member that was caught, or stops
+        raise MemberCaught([self._witness.caught.get(root, f"{root} hands down false sums")])
 
     def _send(self, key: Key, row: Array, peers: list[str]) -> None:
         frame = frames.replaced(frames.rows_frame(*key, row), total=self._totals.get(key))
         raw = frames.encode(frame)
         self._commit([(key, peer, raw) for peer in peers])
         signed = self._witness.signed(frame)
-        if self._root.get(key) == self._endpoint.handshake.identity.name:
+        mine = self._root.get(key) == self._endpoint.handshake.identity.name
+        if mine and key not in self._of_group:
             claim = self._witness.claim_of(signed)
             self.keep_total(frames.Total(claim, frame.dtype, frame.shape, frame.data))
         leaving = frames.encode(signed)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from tacenda_node.protocol.frames import BadFrame, Rows, rows_of
 
 Key = tuple[int, int, int]
 MOST_VIEWS = 100  # that a member may have missed while it was away
-MOST_WAITING = 64  # messages of one peer: two rounds of any algorithm here are far fewer
+MOST_WAITING = 64  # messages of one peer: two rounds are fewer, but where there are many groups
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Mailbox:
 
     def __init__(self, peers: list[str], forms: Mapping[Tag, Form], radius: float) -> None:
         self._forms, self._radius = forms, radius
+        in_round = Counter(round for round, _ in forms)
+        self._most = max(MOST_WAITING, 2 * max(in_round.values(), default=0))
         self._shelves = {peer: _Shelf() for peer in peers}
         self._changed = threading.Condition()
         self.view, self.round = 0, 1
@@ -75,7 +78,7 @@ class Mailbox:
                     f"a message for round {frame.round}, call {frame.call}, "
                     "in which the algorithm sends none."
                 ) from None
-            if len(shelf.digests) >= MOST_WAITING:
+            if len(shelf.digests) >= self._most:
                 raise BadFrame("more messages than any algorithm sends.")
             shelf.rows[key] = rows_of(frame, *form, self._radius)
             shelf.frames[key] = frame

@@ -130,8 +130,8 @@ class NoisePlan(Protocol):
 
     @property
     def reach(self) -> Array | None:
-        """(rounds,) the largest sum of all nodes' values in each round, in units of the release,
-        where values are masked."""
+        """(rounds, 2) the largest sum of all nodes' values in each round, and the largest of one
+        node, in units of the release, where values are masked."""
         ...
 
     def weight(self, turn: int) -> float | Array: ...
@@ -149,8 +149,8 @@ class ScaledPlan:
 
     leverage (b,) and coalition: of noise shared by neighbours, whose scale is the same for all
     nodes (both ends of an edge must draw alike), on the gradient itself. grid: the step of masked
-    values; reach (rounds,): the largest sum of such values. most_curvature (b,): of objectives,
-    where less was reserved than they would take by themselves.
+    values; reach (rounds, 2): the largest sum of such values, and the largest one. most_curvature
+    (b,): of objectives, where less was reserved than they would take by themselves.
     """
 
     scale: Array

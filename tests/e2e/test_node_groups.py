@@ -1,0 +1,139 @@
+"""Groups on real processes: the simulator's bits, a member that lies within the range and moves the
+model little, kills and losses, and roots that hand down false sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from groups_stage import live_with_a_false_concatenation, live_with_a_lie, lying_root
+from losses_stage import absent_sets
+from node_stage import Crowd, simulated, small_contract
+from tacenda_node.peer.run_plan import make_plan
+
+WHITENED: dict[str, Any] = {
+    "algorithm": {"name": "treegd"},
+    "prepare": {"name": "whitening", "share": 0.2},
+    "privacy": {"epsilon": 20.0, "delta": 1e-5, "coalition": 1},
+}
+
+
+def grouped_contract(n: int = 6, groups: int = 3, rounds: int = 6, **more: Any) -> Any:
+    return small_contract(n, rounds, graph="complete", groups=groups, **{**WHITENED, **more})
+
+
+def test_a_contract_without_groups_keeps_its_hash() -> None:
+    one = small_contract(6, 4, **WHITENED)
+    assert "groups" not in one.to_plain()
+    assert one.hash() == small_contract(6, 4, groups=1, **WHITENED).hash()
+    assert one.run_id() != small_contract(6, 4, groups=3, **WHITENED).run_id()
+
+
+@pytest.mark.parametrize(
+    ("n", "groups", "more"),
+    [
+        (6, 3, {}),
+        pytest.param(4, 4, {}, marks=pytest.mark.slow),
+        pytest.param(6, 2, {"finish_mixing": "exact"}, marks=pytest.mark.slow),
+    ],
+)
+def test_peers_have_the_simulators_bits(
+    tmp_path: Path, n: int, groups: int, more: dict[str, Any]
+) -> None:
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(n, groups, **more), seed=5)
+    crowd.start()
+    found = crowd.finish()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    np.testing.assert_array_equal(found, simulated(crowd.stage, seed=5))
+
+
+@pytest.mark.slow
+def test_own_keys_and_a_kill(tmp_path: Path) -> None:
+    """Masks of a group cancel in its sum, whichever keys they are drawn from."""
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(rounds=40))
+    try:
+        crowd.start()
+        crowd.until("m2", "round one done")
+        crowd.kill("m2")
+        crowd.start("m2")
+        found = crowd.finish()
+    finally:
+        crowd.stop()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    plan = make_plan(crowd.stage.contract)
+    for name, result in crowd.stage.results().items():
+        assert result.privacy.epsilon <= 20.0, name
+        assert result.privacy.charges == plan.calibration.reserved.rows(
+            np.array([plan.contract.position(name)])
+        )
+
+
+@pytest.mark.slow
+def test_a_member_that_lies_moves_the_model_little(tmp_path: Path) -> None:
+    """The same run with an honest member and with one whose rows are false: one model each, near
+    each other, and all others name the group."""
+    honest = Crowd(tmp_path / "honest", grouped_contract(8, 4, rounds=10))
+    honest.start()
+    usual = honest.finish()
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(8, 4, rounds=10))
+    liar, rest = "m5", [name for name in crowd.names if name != "m5"]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(liar, live_with_a_lie, 3.0)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    results = crowd.stage.results()
+    models = [results[name].models for name in rest]
+    assert all(model.tobytes() == models[0].tobytes() for model in models)
+    assert np.abs(models[0] - usual[0]).max() < 1.0
+    for name in rest:
+        said = [word for word in results[name].warnings if "differ" in word]
+        assert len(said) == 1 and liar in said[0], results[name].warnings
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_member_leaves_new_groups(tmp_path: Path) -> None:
+    contract = grouped_contract(
+        7, 3, rounds=60, absence={"policy": "continue", "limit_seconds": 4.0}
+    )
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.keep_own_signatures()
+    rest = [name for name in crowd.names if name != "m3"]
+    try:
+        crowd.start()
+        crowd.until("m3", "round one done")
+        crowd.kill("m3")
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    results = crowd.stage.results()
+    models = [results[name].models for name in rest]
+    assert all(model.tobytes() == models[0].tobytes() for model in models)
+    assert absent_sets(crowd, rest[0])[-1] == "m3"
+    for name in rest:
+        assert results[name].privacy.epsilon <= 20.0
+
+
+@pytest.mark.slow
+def test_a_root_that_hands_down_false_sums_is_named(tmp_path: Path) -> None:
+    """Every member holds the groups' own signed sums, so that nobody computes from others."""
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(rounds=6))
+    root = lying_root(crowd.stage.contract)
+    rest = [name for name in crowd.names if name != root]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(root, live_with_a_false_concatenation, 3)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert 0 not in codes.values(), {name: crowd.output(name) for name in rest}
+    for name in rest:
+        assert f"{root} has signed other sums of the groups" in crowd.log(name)
+        assert list((crowd.folder(name) / "state").glob(f"evidence-{root}-view-0-round-3.json"))
