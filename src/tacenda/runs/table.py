@@ -152,7 +152,7 @@ def row(label: str, results: list[RunResult], measured: list[dict[str, Any]]) ->
         found = measures.as_shown(found, worst.adjacency)
     else:
         found.update(epsilon=None, delta=None, adjacency=None)
-    found.update({s.name: first.settings[s.name] for s in SETTINGS})
+    found.update({s.name: first.settings.get(s.name, s.default) for s in SETTINGS})
     found.update(
         bytes=first.bytes,
         messages=first.messages,

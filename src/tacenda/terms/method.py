@@ -139,6 +139,8 @@ class Method:
         "within the range cannot move the model far; the groups' sums are public then, and the "
         'noise is about sqrt(groups) as large. "auto" takes a number for the members and the '
         "coalition, or 1.",
+        later=True,
+        takes_auto=True,
         title="groups",
         words=_groups_words,
         check=_groups,
@@ -204,10 +206,8 @@ class Method:
 
         Result: by the setting's name.
         """
-        found = {s.name: s.to_plain(getattr(self, s.name)) for s in SETTINGS if s.names_run}
-        if found["groups"] == 1:  # runs from before there were groups keep their names
-            del found["groups"]
-        return found
+        found, named = plain(Method, self), {s.name for s in SETTINGS if s.names_run}
+        return {name: value for name, value in found.items() if name in named}
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values of the algorithm and of every setting.

@@ -45,6 +45,7 @@ class Setting:
     agreed                (kind, default) in a contract, where these differ; a default of UNSTATED
                           makes it required there
     planned               whether it may be left to the planner, as "auto"
+    takes_auto            whether "auto" is a value of its own, which the run itself fills in
     help, flags           for the command line
     typed                 the type of its flag, where that is not a number or a switch by `kind`,
                           or else text
@@ -52,6 +53,8 @@ class Setting:
     title, words          its row in a report
     check(name, value)    the value, or an error that names it
     to_plain, from_plain  how a value is written to a file and read again
+    later                 whether it is younger than files and hashes that count: its default is not
+                          written, so that these stay what they are
     names_run             whether runs that differ in it are two runs, with noise of their own
     left_out              {way: why the setting is not there}
     """
@@ -67,6 +70,7 @@ class Setting:
     about: str = ""
     written: str = ""
     planned: bool = False
+    takes_auto: bool = False
     flags: tuple[str, ...] = ()
     typed: Any = None
     title: str = ""
@@ -74,6 +78,7 @@ class Setting:
     check: Callable[[str, Any], Any] = _unchecked
     to_plain: Callable[[Any], Any] = _as_it_is
     from_plain: Callable[[Any], Any] = _as_it_is
+    later: bool = False
     names_run: bool = True
     left_out: Mapping[Way, str] = field(default_factory=dict)
 
@@ -130,10 +135,11 @@ def given(term: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         s.name: s.from_plain(values[s.name])
         for s in settings(term)
-        if values.get(s.name) is not None and values[s.name] != AUTO
+        if values.get(s.name) is not None and (s.takes_auto or values[s.name] != AUTO)
     }
 
 
 def plain(term: Any, value: Any) -> dict[str, Any]:
     """Plain values of the settings of a term, which an object holds."""
-    return {s.name: s.to_plain(getattr(value, s.name)) for s in settings(term)}
+    found = {s: s.to_plain(getattr(value, s.name)) for s in settings(term)}
+    return {s.name: said for s, said in found.items() if not (s.later and said == s.default)}

@@ -22,6 +22,7 @@ from tacenda.formats.text import canonical_json
 from tacenda.privacy.settings import Privacy
 from tacenda.terms.border import MethodSettings, stated, with_settings
 from tacenda.terms.data import StatedData
+from tacenda.terms.method import SETTINGS
 from tacenda.terms.network import StatedNetwork
 from tacenda.terms.privacy import Promise, StatedPrivacy
 from tacenda.terms.problem import StatedProblem
@@ -426,13 +427,14 @@ class Contract(_RunSettings):
         return [member for member in self.names if member in joined]
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain JSON values, without what is not set, a linear model and a single group.
+        """Plain JSON values, without what is not set, a linear model and later settings' defaults.
 
         Contracts from before there was a choice of these say nothing of it; their hash stays.
         """
         values: dict[str, Any] = self.model_dump(mode="json", exclude_none=True)
-        if values["groups"] == 1:
-            del values["groups"]
+        for s in SETTINGS:
+            if s.later and values[s.name] == s.default:
+                del values[s.name]
         if values["problem"]["model"] == "linear":
             del values["problem"]["model"]
         return values

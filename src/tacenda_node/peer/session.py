@@ -75,6 +75,8 @@ class Session:
         forms, self._from_root = places.forms, places.from_root
         self.mailbox = Mailbox(contract.neighbours(name), forms, contract.problem.radius)
         calls = frozenset(call for _, call in forms)
+        # Of each group and, last, of the whole tree, by who is absent
+        self._roots: dict[frozenset[str], list[str]] = {}
         placed = calls, frozenset(self._from_root), self._root_of
         self.witness = Witness(contract, name, state, identity.signer(), log, *placed)
         self.handshake = Handshake(
@@ -338,15 +340,17 @@ class Session:
     def _root_of(self, key: Key) -> str | None:
         """Who makes the rows in a place of a view: the root of the tree, or of a group's; None
         where that is unknown, or where members send rows of their own."""
-        view, *place = key
-        absent = self.agreement.absent_in(view)
-        if absent is None or tuple(place) not in self._from_root:
+        absent = self.agreement.absent_in(key[0])
+        if absent is None or key[1:] not in self._from_root:
             return None
-        topology, group = topology_of(self.contract, absent), self._from_root[place[0], place[1]]
-        groups = None if group is None else self.plan.spec.groups_in(topology)
-        if group is None or groups is None:
-            return str(topology.labels[spanning_tree(topology).root])
-        return str(topology.labels[groups.trees.roots[group]])
+        if absent not in self._roots:
+            topology = topology_of(self.contract, absent)
+            groups = self.plan.spec.groups_in(topology)
+            roots = () if groups is None else groups.trees.roots
+            at = (*roots, spanning_tree(topology).root)
+            self._roots[absent] = [str(topology.labels[root]) for root in at]
+        group = self._from_root[key[1:]]
+        return self._roots[absent][-1 if group is None else group]
 
     def _heard(self, peer: str, frame: Membership) -> None:
         # Where the contract says `stop`, only who has left by an amendment is left out; a neighbour
@@ -432,7 +436,7 @@ class Session:
         if len(alike) == 1 or self.witness.caught.keys() - self.exchange.absent:
             return
         most = max(alike.values(), key=len)
-        false_roots = sorted(set(self.witness.roots.values()) & self.witness.caught.keys())
+        false_roots = sorted(self.witness.roots & self.witness.caught.keys())
         if false_roots:  # other members are not to blame, and only a majority has the model
             if 2 * len(alike[mine.digest]) <= len(signed):
                 raise StateError(f"{', '.join(false_roots)} {OTHER_MODEL}")

@@ -118,6 +118,7 @@ class Witness:
         self._log = log
         self._calls, self._total = calls, contract.total_rounds
         self._from_root, self._root_of = from_root, root_of
+        self.roots: set[str] = set()  # who has been one in any tree of this run
         self._passed_on: dict[str, frames.Proof] = {}  # by whom another total was passed on
         self._run = contract.run_id()
         self._mutex = threading.RLock()
@@ -387,7 +388,7 @@ class Witness:
         self._known[claim.member][claim.key] = claim
         self._news = [*self._news[-MOST_NEWS:], claim]
         # Never behind what follows from it: see `Exchange._keep_pace`
-        if claim.key[1:] in self._from_root and claim.member == self.roots.get(claim.view):
+        if claim.key[1:] in self._from_root and claim.member == self._root_of(claim.key):
             self._news = [claim, *self._news[:-1]]
 
     def _claim(self, peer: str, frame: frames.Rows) -> frames.Claim | None:

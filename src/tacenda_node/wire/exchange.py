@@ -201,6 +201,7 @@ class Exchange:
             for old in [k for k in rows if k[:2] != key[:2]]:
                 del rows[old]
         self._root[key] = root
+        self._witness.roots.add(root)
         self._of_group = {k for k in self._of_group if k[:2] == key[:2]}
         if of_group:
             self._of_group.add(key)

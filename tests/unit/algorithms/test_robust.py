@@ -94,7 +94,7 @@ def runs(shift: float, sites: float, count: int, seed: int = 0) -> list[list[int
 def test_alike_groups_are_not_named_and_a_moved_one_is() -> None:
     assert not any(runs(0.0, 0.0, 500))
     assert sum(bool(found) for found in runs(0.0, 1.0, 500)) <= 5  # sites that truly differ
-    assert runs(4.0, 0.0, 100) == [[3]] * 100
+    assert runs(6.0, 0.0, 100) == [[3]] * 100
     assert runs(30.0, 1.0, 100) == [[3]] * 100
 
 
