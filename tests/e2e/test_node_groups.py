@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from groups_stage import live_with_a_false_concatenation, live_with_a_lie, lying_root
+from groups_stage import (
+    live_with_a_false_concatenation,
+    live_with_a_lie,
+    live_with_two_group_sums,
+    lying_root,
+)
 from losses_stage import TERMS, check_spent, check_the_rest, live_until
 from node_stage import Crowd, simulated, small_contract
+from tacenda_node.peer.run_plan import make_plan
 
 WHITENED: dict[str, Any] = {
     "algorithm": {"name": "treegd"},
@@ -136,3 +142,33 @@ def test_a_root_that_hands_down_false_sums_is_named(tmp_path: Path) -> None:
     for name in rest:
         assert f"{root} has signed other sums of the groups" in crowd.log(name)
         assert list((crowd.folder(name) / "state").glob(f"evidence-{root}-view-0-round-3.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["stop", "continue"])
+def test_a_groups_root_with_two_sums_is_named_and_nobody_else(tmp_path: Path, policy: str) -> None:
+    """Its two signatures meet. The root of the whole tree, which joined one of the sums, is not to
+    blame."""
+    contract = grouped_contract(7, absence={"policy": policy, "limit_seconds": 8.0})
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.keep_own_signatures()
+    root, plan = lying_root(contract), make_plan(contract)
+    groups = plan.spec.groups
+    assert groups is not None
+    roots = [contract.names[k] for k in groups.trees.roots]
+    liar = next(name for name in roots if name != root)
+    rest = [name for name in crowd.names if name != liar]
+    heirs = [name for name in rest if name != root][:2]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(liar, live_with_two_group_sums, 3, heirs)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    for name in rest:
+        assert f"{liar} has signed two different messages for round 3" in crowd.log(name)
+    if policy == "continue":
+        assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+        check_the_rest(crowd, rest, 6)
+    else:
+        assert 0 not in codes.values()

@@ -63,3 +63,31 @@ def live_with_a_false_concatenation(options: dict[str, Any], output: str, turn: 
 
     session.Endpoint = Lying  # type: ignore[misc]
     live(options, output)
+
+
+def live_with_two_group_sums(
+    options: dict[str, Any], output: str, turn: int, heirs: list[str]
+) -> None:
+    """The root of a group, which hands some neighbours another sum of its group in one round, both
+    well signed."""
+    from tacenda_node.peer import session
+    from tacenda_node.protocol import frames
+    from tacenda_node.wire import endpoint
+
+    class Lying(endpoint.Endpoint):
+        def post(self, messages: list[Any]) -> None:
+            super().post([(key, peer, self._false(key, peer, raw)) for key, peer, raw in messages])
+
+        def _false(self, key: Any, peer: str, raw: bytes) -> bytes:
+            frame = frames.stored(raw, frames.Rows)
+            witness = self.handshake.witness
+            mine = witness._root_of(key) == self.handshake.identity.name
+            if peer not in heirs or key[:2] != (0, turn) or not mine:
+                return raw
+            rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1)
+            other = frames.rows_frame(*key, rows + rows.dtype.type(1))
+            signature = signed_by(self.handshake.identity, self.handshake.contract, other)
+            return frames.encode(frames.replaced(other, signature=signature))
+
+    session.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)

@@ -38,7 +38,7 @@ from tacenda_node.protocol.signed_rows import Witness
 from tacenda_node.state.database import Key, NodeState
 from tacenda_node.watch.display import Display
 from tacenda_node.wire.endpoint import Endpoint
-from tacenda_node.wire.exchange import Exchange, MemberCaught
+from tacenda_node.wire.exchange import PROOF_SECONDS, Exchange, MemberCaught
 from tacenda_node.wire.link import FROZEN_SECONDS, unfinished
 from tacenda_node.wire.mailbox import Mailbox
 from tacenda_node.wire.relay import SCHEME
@@ -47,7 +47,6 @@ from tacenda_node.wire.streams import Proxy, read_secret
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
 REMINDERS = 100
-PROOF_SECONDS = 3.0  # for which a proof may be on its way
 READY_SECONDS = 0.05  # between looks for members who may begin
 
 

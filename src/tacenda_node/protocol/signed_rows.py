@@ -119,6 +119,7 @@ class Witness:
         self._calls, self._total = calls, contract.total_rounds
         self._from_root, self._root_of = from_root, root_of
         self.roots: set[str] = set()  # who has been one in any tree of this run
+        self._false_sums: dict[str, list[frames.Claim]] = {}  # of whom, and the groups' own
         self._passed_on: dict[str, frames.Proof] = {}  # by whom another total was passed on
         self._run = contract.run_id()
         self._mutex = threading.RLock()
@@ -552,6 +553,7 @@ class Witness:
             for c in (root, *groups)
         ]
         self._write(path, member, sentence, signed)
+        self._false_sums[member] = groups
         self._note(member, sentence)
 
     def _convict(self, first: frames.Claim, second: frames.Claim) -> None:
@@ -590,7 +592,12 @@ class Witness:
         self._note(member, sentence)
 
     def _acquit(self, first: frames.Claim, second: frames.Claim) -> None:
-        """The root has signed two totals: who passed on either of them is honest."""
+        """The root has signed two totals: who passed on either of them is honest, and so is the
+        root of the whole tree if it joined the other one of a group."""
+        for member, groups in list(self._false_sums.items()):
+            if (first.member, first.key) in {(claim.member, claim.key) for claim in groups}:
+                del self._false_sums[member], self.caught[member]
+                self._state.note(f"caught {member}", None)
         for member, proof in list(self._passed_on.items()):
             same = (proof.second.member, proof.first.key) == (first.member, first.key)
             if same and proof.first.digest in (first.digest, second.digest):
