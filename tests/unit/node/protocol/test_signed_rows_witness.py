@@ -205,9 +205,8 @@ def test_who_has_signed_anything_after_a_place(table: Table) -> None:
 def test_a_total_is_passed_on_before_what_follows_from_it(table: Table) -> None:
     w = Witness(
         table.contract, "m0", table.state, table.people["m0"].signer(), None,
-        frozenset({0, 1}), frozenset({(1, 1)}),
+        frozenset({0, 1}), frozenset({(1, 1)}), lambda key: "m1",
     )  # fmt: skip
-    w.roots[0] = "m1"
     follows, total, other = (
         table.claim("m2", 2), table.claim("m1", 1, call=1), table.claim("m2", 1, call=1)
     )  # fmt: skip
