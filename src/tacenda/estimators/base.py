@@ -18,6 +18,7 @@ from tacenda._types import Array
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.registry import by_name
 from tacenda.errors import InputError
+from tacenda.estimators.callbacks import CallbackSupportMixin, rounds_told, with_callbacks
 from tacenda.estimators.conditions import conditions
 from tacenda.estimators.placement import place
 from tacenda.estimators.refusing import columns_named
@@ -69,7 +70,7 @@ class Arrangement:
     start: Any = None
 
 
-class PrivateLinearModel(ToldCoefficients):
+class PrivateLinearModel(CallbackSupportMixin, ToldCoefficients):  # type: ignore[misc]
     """What all private linear models share: one private run, and weights in the user's own units.
 
     Use one of its subclasses, whose docstrings name all parameters and attributes.
@@ -192,22 +193,27 @@ class PrivateLinearModel(ToldCoefficients):
         epsilon = self.epsilon
         return str(epsilon.adjacency if isinstance(epsilon, Privacy) else self.adjacency)
 
+    @with_callbacks
     def _run(self, arranged: Arrangement) -> Self:
         """Carry out what `fit` has arranged."""
         if self.verbose and self.plan_ is not None:
             print(self.plan_.explain())
-        result = simulate(
-            arranged.problem,
-            arranged.topology,
-            arranged.method,
-            privacy=arranged.privacy,
-            seed=self._seed(),
-            init=arranged.start,
-            progress="auto" if self.verbose else False,
-            record_every=max(1, arranged.method.rounds // HISTORY_ROWS),
-            ledger=self.ledger,
-            dataset=self.dataset,
-        )
+        rounds = arranged.method.rounds
+        every = max(1, rounds // HISTORY_ROWS)
+        with rounds_told(self, rounds, every) as told:
+            result = simulate(
+                arranged.problem,
+                arranged.topology,
+                arranged.method,
+                privacy=arranged.privacy,
+                seed=self._seed(),
+                init=arranged.start,
+                callback=told,
+                progress="auto" if self.verbose else False,
+                record_every=every,
+                ledger=self.ledger,
+                dataset=self.dataset,
+            )
         self._started = arranged.start is not None
         self._keep(result, arranged.scaling, arranged.topology)
         return self

@@ -190,7 +190,7 @@ def organisation_form() -> str:
     --------
     >>> from tacenda_node import evidence
     >>> evidence.organisation_form().count(' = ""')
-    19
+    20
     """
     head = (
         "# What only your organisation can say. An empty answer is printed as a blank to be filled "

@@ -42,8 +42,8 @@ def sample_size(
     ----------
     kind : str
         "non-private" (Theorem 3, holds with probability 1 - failure), "dual" (4, 1 - 2
-        failure), "primal-centre" (5, the minimiser before noise, 1 - 2 failure), "primal" (6, 1
-        - 3 failure), "primal-final" (Corollary 6.2, PVP after its closing round of DVP, 1 - 5
+        failure), "primal-centre" (5, the minimiser before noise, 1 - 2 failure), "primal" (6, 1 -
+        3 failure), "primal-final" (Corollary 6.2, PVP after its closing round of DVP, 1 - 5
         failure: both 4 and 6).
     accuracy : float
         alpha_acc, the excess loss that is allowed.
