@@ -261,7 +261,10 @@ def test_a_file_a_schema_and_the_command_line(loss: str, tmp_path: Path) -> None
 
 
 def write_table(path: Path, loss: str, rows: slice = slice(None)) -> None:
-    cells = columns(loss)
+    write_cells(path, columns(loss), rows)
+
+
+def write_cells(path: Path, cells: dict[str, Any], rows: slice = slice(None)) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(cells)
@@ -374,6 +377,111 @@ def test_hazard_is_the_logistic_of_person_periods(weighted: bool) -> None:
     params = glm.fit(tol=1e-14).params
     np.testing.assert_allclose(model.coef_, params[:4], rtol=CLOSE, atol=CLOSE)
     np.testing.assert_allclose(model.intercept_, params[4:], rtol=CLOSE, atol=CLOSE)
+
+
+# ---- ordered classes and times: a record is several rows of one logistic loss
+PERIODS = (1.0, 2.0, 4.0)
+OF_SEVERAL_ROWS = ("ordinal", "discrete-hazard")
+
+
+def several_schema(loss: str) -> Schema:
+    """The declarations, with an ordered label or times until an event."""
+    shared: dict[str, Any] = {"columns": list(schema_for("squared").columns), "intercept": True}
+    if loss == "ordinal":
+        label = {"name": "y", "classes": ["0", "1", "2", "3"], "ordered": True}
+        return Schema.build(label=label, **shared)
+    survival = {"time": "time", "event": "event", "happened": ["1"], "points": list(PERIODS)}
+    return Schema.build(survival=survival, **shared)
+
+
+def several_columns(loss: str) -> dict[str, Any]:
+    own = table()
+    cells = {name: columns("squared")[name] for name in ("age", "dose", "ward")}
+    if loss == "ordinal":
+        return {**cells, "y": own["ordinal"].astype(str).astype(object)}
+    happened = (own["time"] <= PERIODS[-1]).astype(int).astype(str).astype(object)
+    return {**cells, "time": np.minimum(own["time"], PERIODS[-1]), "event": happened}
+
+
+@cache
+def several_reference(loss: str) -> Floats:
+    """(7,): coefficients, and the intercept of each threshold or period, by statsmodels."""
+    own = table()
+    rows, answers = [], []
+    for x, level, time in zip(own["X"], own["ordinal"], own["time"], strict=True):
+        for t in range(3):
+            row = [*x, *np.eye(3)[t]]
+            if loss == "ordinal":
+                rows.append(row)
+                answers.append(float(level > t))
+            elif time > ([0.0, *PERIODS])[t]:  # at risk
+                rows.append(row)
+                answers.append(float(time <= PERIODS[t]))
+    found = sm.GLM(answers, np.array(rows), family=sm.families.Binomial()).fit(tol=1e-14)
+    return np.asarray(found.params)
+
+
+def several_in_order(rows: Any) -> Floats:
+    """Coefficients in the order of NAMES, then the intercepts in their own."""
+    found = {row.feature: row.coefficient for row in rows if row.feature != "intercept"}
+    own = [row.coefficient for row in rows if row.feature == "intercept"]
+    return np.array([*(found[name] for name in NAMES[:-1]), *own])
+
+
+def several_file(loss: str, tmp_path: Path, epsilon: float | None) -> Any:
+    several_schema(loss).write(tmp_path / "s.toml")
+    write_cells(tmp_path / "t.csv", several_columns(loss))
+    config: dict[str, Any] = {
+        "data": {"file": str(tmp_path / "t.csv"), "schema": str(tmp_path / "s.toml")},
+        "network": {"nodes": 4},
+        "problem": {"strength": 0.0 if epsilon is None else 1e-9},
+        "privacy": {"private": False} if epsilon is None else {"epsilon": epsilon},
+        "run": {"folder": str(tmp_path / "run"), "seeds": [0]},
+    }
+    return tc.fit(config, progress=False)
+
+
+@pytest.mark.parametrize("loss", OF_SEVERAL_ROWS)
+def test_several_rows_by_a_file_a_schema_and_the_command_line(loss: str, tmp_path: Path) -> None:
+    found = several_in_order(several_file(loss, tmp_path, None).coefficients().rows)
+    size = np.append(HIGH - LOW, np.ones(3))
+    np.testing.assert_allclose(found * size, several_reference(loss) * size, rtol=CLOSE, atol=CLOSE)
+
+
+@pytest.mark.parametrize("loss", OF_SEVERAL_ROWS)
+def test_several_rows_by_a_schema_at_a_large_epsilon(loss: str, tmp_path: Path) -> None:
+    found = several_in_order(several_file(loss, tmp_path, 10_000.0).coefficients().rows)
+    assert distance(found, several_reference(loss)) < 0.01
+
+
+@pytest.mark.parametrize("loss", OF_SEVERAL_ROWS)
+def test_several_rows_by_a_contract_and_the_rows_of_its_members(loss: str) -> None:
+    """The sum of what members add is least at statsmodels' model."""
+    schema, sizes = several_schema(loss), [300, 400, 500]
+    contract = small_contract(3, **with_schema({"problem": {"loss": loss}}, schema))
+    data = encode(schema, several_columns(loss), strict=True)
+    shards = tc.data.partition.by_sizes(data.X, data.y, sizes)
+    members = [problem_of(contract, m, *own) for m, own in zip(sizes, shards, strict=True)]
+    weights = np.array(sizes) / N
+
+    def objective(w: Floats) -> float:
+        parts = [
+            m.objective(w) - m.strength * float(m.regulariser.value(w[None])[0]) for m in members
+        ]
+        return float(weights @ parts)
+
+    # In each threshold or period the score is that of a record in the encoded features
+    wanted, X = several_reference(loss), table()["X"]
+    rows = np.asarray(data.X)[:, :-1]
+    c = float(np.asarray(data.X)[0, -1])
+    parts = [X @ wanted[:4] + own for own in wanted[4:]]
+    bare = np.linalg.lstsq(np.column_stack([rows, np.full(N, c)]), parts[0], rcond=None)[0]
+    best = np.concatenate([bare[:-1], bare[-1] + (wanted[4:] - wanted[4]) / c])
+    least, rng = objective(best), np.random.default_rng(0)
+    for size in (1e-3, 0.1):
+        for _ in range(20):
+            assert objective(best + size * rng.normal(size=best.size)) >= least - 1e-9
+    assert least <= minimize(objective, np.zeros(best.size), method="L-BFGS-B").fun + 1e-9
 
 
 # ---- quantiles: no likelihood, so their own minimiser is found by Newton's method
