@@ -98,7 +98,7 @@ class Label(Part):
 
     @property
     def usual_loss(self) -> str:
-        """The loss that goes with the label, where nobody names one."""
+        """The loss that goes with the label, where none is named."""
         if self.stacked:
             return "discrete-hazard" if self.survival else "ordinal"
         if self.classes is None:

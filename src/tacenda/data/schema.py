@@ -51,7 +51,8 @@ class Schema(Part):
     label : Label
         The column to predict; left out where it is the time until an event, as [survival] says.
     node_column : str or None, default=None
-        The column that names the holder of each record.
+        The column that names the holder of each record. Declared among the columns too, with its
+        levels, it gives each holder an intercept of its own.
     person : str or None, default=None
         The column with the id of the person behind each record, where a person is to be the unit
         of the guarantee. It is never a feature.
@@ -141,6 +142,9 @@ class Schema(Part):
                 f"person {self.person!r} must be a column of its own, not the label's or the "
                 "node's; name the column with the persons' ids"
             )
+        held_by = next((c for c in self.columns if c.name == self.node_column), None)
+        if held_by is not None and held_by.kind == "categorical":
+            roles = tuple(part for part in roles if part[0] != "node_column")
         for role, used in roles:
             if used in names:
                 raise ValueError(

@@ -302,7 +302,7 @@ def consortium_draft(
         typer.echo(made.chosen.explain())
         typer.echo("")
     typer.echo("\n".join(in_plain_words(made.plan, consortium.identity_of(folder).name)))
-    for sentence in made.noisy:
+    for sentence in made.words:
         typer.echo(f"Mind: {sentence}.")
     _report_kit(folder)
     typer.echo(

@@ -56,7 +56,7 @@ def contract_new(
     contract_files.write(drafted.contract, contract)
     if drafted.chosen is not None:
         typer.echo(drafted.chosen.explain())
-    for sentence in [*minded(drafted.plan), *(f"{said}." for said in drafted.noisy)]:
+    for sentence in [*minded(drafted.plan), *(f"{said}." for said in drafted.words)]:
         typer.echo(f"Mind: {sentence}")
     typer.echo(
         f"Drafted {contract}, hash {drafted.contract.hash()}. Each member checks and signs it: "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,17 @@ from tacenda.questions.tables import Tables
 from tacenda.runtime.result import RunResult
 from tacenda.tables.asked import Asked
 from tacenda.tables.description import Description
-from tacenda.tables.forecasting import Forecast
+from tacenda.tables.forecasting import MOST_SHARE, Forecast
 from tacenda.tables.hazards import AskedEffects
 from tacenda.tables.surviving import AskedCurves
 from tacenda_node.identity.contract import Contract, table_terms
 from tacenda_node.peer.run_plan import RunPlan
 
 FOLDER = "tables"  # in the state folder
+AUTO = "auto"  # share of a table: the planner proposes it
+# Tables beside a training: at most half of the budget, and each at least so much of it
+MOST_OF_TABLES, LEAST_OF_TABLE = 0.5, 0.02
+ROOM = 1.2  # of the share at which a table is just readable
 ENDINGS = (".json", ".csv", ".md", ".html")
 
 
@@ -231,13 +235,21 @@ def _released_std(plan: RunPlan, statistic: Statistic) -> float:
     return float(np.sqrt(((each / np.sqrt(scaled.weights[0])) ** 2).sum()))
 
 
-def noise_words(plan: RunPlan, schema: Schema) -> list[str]:
-    """What the noise of a contract's tables will leave unreadable, from public numbers alone."""
-    contract = plan.contract
+class TableNoise(NamedTuple):
+    """Of a contract's tables: what of them noise will leave unreadable, in words, and how many
+    times larger than readable the noise of each is."""
+
+    words: list[str]
+    excess: dict[str, float]
+
+
+def table_noise(plan: RunPlan, schema: Schema) -> TableNoise:
+    """How far noise will move a contract's tables, from public numbers alone."""
+    contract, found = plan.contract, TableNoise([], {})
     asked = AgreedTables.of(contract, schema)
     algorithm = plan.spec.algorithm
     if asked.hazards is not None or not isinstance(algorithm, (Tabled, StatisticRelease)):
-        return []
+        return found
     statistic, facts = asked.statistic, plan.spec.facts
     assert isinstance(statistic, Tables)
     std = _released_std(plan, statistic)
@@ -246,19 +258,50 @@ def noise_words(plan: RunPlan, schema: Schema) -> list[str]:
         std /= math.sqrt(float(np.min(algorithm.weight(facts, degree, contract.rounds))))
     noises = [noise for _, noise in statistic.apart(np.zeros(statistic.length), std)]
     records = float(sum(contract.trained_size(name) for name in contract.names))
-    said = []
     if asked.describe is not None:
         told = Forecast.of(asked.describe, records, noises.pop(0))
+        found.excess["describe"] = told.factor
         if told.unreadable:
-            said.append(
+            found.words.append(
                 f"noise will leave {', '.join(map(repr, told.unreadable))} of the table "
                 f"unreadable, with about {told.group_size:.0f} records in a group"
             )
     if asked.survival is not None:
         wide = asked.survival.noise_reach(noises[0], records)
-        if wide > 0.1:
-            said.append(f"noise alone will move survival by about {100 * wide:.0f} points")
-    return said
+        found.excess["survival"] = wide / MOST_SHARE
+        if wide > MOST_SHARE:
+            found.words.append(f"noise alone will move survival by about {100 * wide:.0f} points")
+    return found
+
+
+def open_shares(terms: dict[str, Any]) -> list[str]:
+    """The tables whose share of the budget the terms leave to the planner."""
+    parts = {k: terms[k] for k in ("describe", "survival") if isinstance(terms.get(k), dict)}
+    algorithm = terms.get("algorithm")
+    name = algorithm.get("name") if isinstance(algorithm, dict) else algorithm
+    if len(parts) == 1 and name == "tables":  # it has all of the budget
+        return []
+    return [k for k, v in parts.items() if v.get("share", AUTO) == AUTO]
+
+
+def proposed_shares(
+    excess: dict[str, float], shares: dict[str, float], wanted: list[str], beside: bool
+) -> dict[str, float]:
+    """Propose what each of the `wanted` tables takes: as much as makes it readable, with room.
+
+    A table's noise falls with the root of its share. excess, shares: of every table as it is.
+    beside: whether a training pays, which keeps at least half; else the shares divide the budget.
+    """
+    need = {k: ROOM * shares[k] * excess[k] ** 2 for k in wanted}
+    if beside:
+        fixed = sum(v for k, v in shares.items() if k not in wanted)
+        free = max(MOST_OF_TABLES - fixed, LEAST_OF_TABLE * len(need))
+        need = {k: max(v, LEAST_OF_TABLE) for k, v in need.items()}
+        need = {k: v * min(1.0, free / sum(need.values())) for k, v in need.items()}
+    else:
+        whole = sum(need.values())
+        need = {k: min(max(v / whole, LEAST_OF_TABLE), 0.98) for k, v in need.items()}
+    return {k: max(float(f"{v:.2g}"), 0.001) for k, v in need.items()}
 
 
 def save(

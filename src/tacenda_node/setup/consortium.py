@@ -32,6 +32,7 @@ from tacenda_node.identity.contract import Contract, differing_fields
 from tacenda_node.identity.keys import TLS_KEY
 from tacenda_node.operate.settings import FILE as SETTINGS
 from tacenda_node.operate.settings import read_settings, write_settings
+from tacenda_node.peer.agreed_tables import open_shares
 from tacenda_node.setup import drafting
 
 FORMAT = "tacenda-invitation-1"
@@ -429,6 +430,9 @@ def _departures(invitation: Invitation, contract: Contract) -> list[str]:
     """The fields in which a contract is not what its invitation gives; what the planner was to
     choose is the organiser's, and is shown before it is signed."""
     terms, plain = dict(invitation.terms), contract.to_plain()
+    for name in open_shares(terms):
+        if name in plain:
+            terms[name] = {**terms[name], "share": plain[name].get("share", drafting.FIRST_SHARE)}
     if drafting.leaves_open(terms):
         privacy = dict(terms.get("privacy", {}))
         asked = privacy.pop("coalition", drafting.DEFAULT_COALITION)

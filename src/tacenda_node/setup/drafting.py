@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,19 +37,38 @@ if TYPE_CHECKING:
 AUTO = "auto"
 USUAL_SHARE = 0.2  # of every member's records, held out for the evaluation
 DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
+FIRST_SHARE = 0.1  # of a table whose share is still open, to find its noise
 TABLES_ONLY = ("tables", "cox")  # algorithms of terms without a training
 NOT_IN_CONTRACT = ("authority", "invitation")  # of a card
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """A contract with its run plan, and the planner's choice where the terms left it open; noisy:
-    what the noise will leave unreadable of its tables."""
+    """A contract with its run plan, and the planner's choice where the terms left it open; noise:
+    what it will leave unreadable of the tables; proposed: shares of tables that the terms left
+    open."""
 
     contract: Contract
     plan: RunPlan
     chosen: Plan | None
-    noisy: list[str]
+    noise: agreed_tables.TableNoise
+    proposed: dict[str, float] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """What to say of the tables: proposed shares, and what noise will hide."""
+        if not self.proposed:
+            return self.noise.words
+        shares = {k: v["share"] for k, v in self.contract.table_parts().items() if "share" in v}
+        if self.contract.has_training:
+            shares = {"training": 1.0 - self.contract.tables_share, **shares}
+        whole = sum(shares.values())
+        each = ", ".join(f"{name} {share / whole:.0%}" for name, share in shares.items())
+        said = (
+            f"the planner proposes these shares of the budget: {each}. The tables then are "
+            "readable, if nothing else is said; state `share` in the terms for others"
+        )
+        return [said, *self.noise.words]
 
 
 def read_terms(path: str | Path) -> dict[str, Any]:
@@ -89,6 +108,9 @@ def draft(
 
     graph: ring (by default), path, star or complete, unless the terms have `edges` or `graph`.
     """
+    wanted = agreed_tables.open_shares(terms)
+    if wanted:
+        return _with_shares(cards, terms, schema, graph, wanted)
     values = agreed_tables.drafted(with_schema(terms, schema), schema)
     _require_members_per_person(values)
     require_public_rule(schema)
@@ -112,8 +134,31 @@ def draft(
     plan = make_plan(contract)
     if contract.evaluation is not None:
         closing_plan(contract)  # nothing is drafted that a node would refuse
-    noisy = agreed_tables.noise_words(plan, schema) if contract.table_parts() else []
-    return Drafted(contract, plan, chosen, noisy)
+    noise = agreed_tables.TableNoise([], {})
+    if contract.table_parts():
+        noise = agreed_tables.table_noise(plan, schema)
+    return Drafted(contract, plan, chosen, noise)
+
+
+def _with_shares(
+    cards: Sequence[dict[str, Any]],
+    terms: dict[str, Any],
+    schema: Schema,
+    graph: str | None,
+    wanted: list[str],
+) -> Drafted:
+    """The contract with the shares that its tables need: a first one tells their noise."""
+
+    def stated(shares: dict[str, float]) -> dict[str, Any]:
+        return {**terms, **{k: {**terms[k], "share": v} for k, v in shares.items()}}
+
+    first = draft(cards, stated(dict.fromkeys(wanted, FIRST_SHARE)), schema, graph)
+    parts = {k: v for k, v in first.contract.table_parts().items() if "share" in v}
+    shares = {name: part["share"] for name, part in parts.items()}
+    training = first.contract.has_training
+    found = agreed_tables.proposed_shares(first.noise.excess, shares, wanted, training)
+    made = draft(cards, stated(found), schema, graph)
+    return replace(made, proposed=found)
 
 
 def _require_members_per_person(terms: dict[str, Any]) -> None:

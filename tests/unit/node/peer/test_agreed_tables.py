@@ -78,9 +78,31 @@ def test_the_planner_leaves_the_tables_their_share() -> None:
 
 
 def test_unreadable_columns_are_said_when_the_contract_is_drafted() -> None:
-    assert not drafted(5000, algorithm="tables", describe={"by": "arm"}).noisy
-    (said,) = drafted(30, algorithm="tables", describe={"by": "arm"}).noisy
+    assert not drafted(5000, algorithm="tables", describe={"by": "arm"}).words
+    (said,) = drafted(30, algorithm="tables", describe={"by": "arm"}).words
     assert "unreadable, with about 45 records in a group" in said
+
+
+def test_the_planner_proposes_shares_that_make_tables_readable() -> None:
+    open_terms = {"describe": {"by": "arm"}, "survival": {"share": "auto"}}
+    few, many = (drafted(size, **open_terms) for size in (900, 9000))
+    for found in (few, many):
+        parts = found.contract.table_parts()
+        assert found.proposed == {k: parts[k]["share"] for k in ("describe", "survival")}
+        assert 0.04 <= found.contract.tables_share <= 0.5
+        assert "the planner proposes these shares of the budget: training " in found.words[0]
+    assert few.contract.tables_share > many.contract.tables_share
+    assert not many.noise.words and max(many.noise.excess.values()) <= 1
+    # As large as the noise asks for, with some room
+    stated = {k: {**open_terms[k], "share": 0.2} for k in open_terms}
+    excess = drafted(900, **stated).noise.excess
+    for name, share in few.proposed.items():
+        wanted = max(0.24 * excess[name] ** 2, 0.02)
+        assert share == pytest.approx(wanted, rel=0.05) or few.contract.tables_share == 0.5
+    one = drafted(900, describe={"by": "arm", "share": 0.3}, survival={})
+    assert one.proposed.keys() == {"survival"} and one.contract.describe.share == 0.3
+    alone = drafted(900, algorithm="tables", **open_terms)
+    assert sum(alone.proposed.values()) == pytest.approx(1.0, abs=0.02)
 
 
 def test_an_evaluation_knows_nothing_of_the_tables() -> None:
