@@ -132,7 +132,7 @@ class Schema(Part):
             if pair[0] == pair[1] or not set(pair) <= set(names):
                 raise ValueError(f"pairs must name two different columns each, not {list(pair)}")
         distinct("pairs", [" and ".join(sorted(pair)) for pair in self.pairs])
-        roles = (
+        roles: tuple[tuple[str, str | None], ...] = (
             ("label", self.label.name),
             ("node_column", self.node_column),
             ("person", self.person),
