@@ -101,6 +101,8 @@ def test_a_dry_run_writes_nothing(tools: Any, tmp_path: Path) -> None:
     found = tools.answer("fit", *SMALL, "-a", "dpdda", "-T", 10, "-o", folder, "--dry-run")
     assert found["runs"][0]["messages"] > 0 and not folder.exists()
     assert "Nothing was run" in tools.tacenda("compare", *SMALL, "--dry-run").output
+    several = tools.tacenda("compare", *SMALL, "--dry-run", "-a", "gossipgd", "-a", "treegd,dpdda")
+    assert all(name in several.output for name in ("gossipgd", "treegd", "dpdda"))
 
 
 def test_resume_of_a_folder_that_is_not_there_says_so(tools: Any, tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tacenda.runs.sections import RunConfig
 
 Algorithms = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--algorithm",
         "-a",
         "--algorithms",
         "-A",
-        help="Names, separated by commas; by default the file's [[compare]].",
+        help="Names, separated by commas or one at a time; by default the file's [[compare]].",
     ),
 ]
 SETTING = {**flags.NETWORK, **flags.PROBLEM, **flags.PRIVACY, **flags.RUN}
@@ -53,7 +53,8 @@ def compare(given: flags.Given) -> None:
     from tacenda.runs.application import compared
 
     found, names = _config(given), given["algorithms"]
-    listed = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+    parts = [name.strip() for one in names or () for name in one.split(",")]
+    listed = [name for name in parts if name] if names else None
     _go(compared(found, listed), "compare", given)
 
 
