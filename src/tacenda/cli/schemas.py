@@ -245,6 +245,42 @@ def confirm(
         print(f"Not yet confirmed: {', '.join(left)}.")
 
 
+@app.command("from-table")
+def from_table(
+    schema: SchemaFile,
+    table: Annotated[
+        Path, typer.Argument(help="What `tacenda describe -o table.json` wrote, or a contract.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write it; by default the screen.")
+    ] = None,
+    outside: Annotated[
+        float, typer.Option(help="The largest share of records beyond each new bound.")
+    ] = 0.02,
+) -> None:
+    """Declare what a private table tells: narrower bounds of numbers, and stand-ins for missing
+    cells. The table was charged when it was made; its numbers cost nothing more.
+
+    Example: tacenda schema from-table patients.toml table.json -o narrow.toml
+    """
+    import json
+
+    from tacenda.data.schema import Schema
+    from tacenda.formats.files import write_text
+    from tacenda.tables.declaring import declared
+    from tacenda.tables.description import Description
+
+    before = Schema.read(schema)
+    found = Description.from_plain(json.loads(table.read_text("utf-8")))
+    made = declared(found, before, outside)
+    if out is None:
+        print(made.to_toml(), end="")
+        return
+    write_text(out, made.to_toml())
+    changed = [a.name for a, b in zip(made.columns, before.columns, strict=True) if a != b]
+    print(f"{out}: declared from the table: {', '.join(changed) or 'nothing'}.")
+
+
 def _drafted(found: Any, out: Path | None) -> dict[str, Any]:
     return {
         "schema": found.schema.model_dump(mode="json"),

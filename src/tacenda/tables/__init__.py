@@ -2,6 +2,7 @@
 
 describe       a table of counts, shares, means, deviations and quantiles, by group ("Table 1")
 hazard_ratios  effects on survival, by Cox's model in groups
+declared       what a table tells, as bounds and stand-ins of a schema; `prevalences` of levels
 site_effects   one of them at each site alone, and what the sites say together (`pooled`)
 survival       survival curves by group, their medians, means and the log-rank test
 forecast       how readable each column will be, from public numbers, before anything is spent
@@ -18,6 +19,7 @@ from tacenda._lazy import lazily
 if TYPE_CHECKING:
     from tacenda.tables.asked import Asked, AskedColumn
     from tacenda.tables.cells import TableCell, TableRow
+    from tacenda.tables.declaring import declared, prevalences
     from tacenda.tables.describing import describe
     from tacenda.tables.description import Description
     from tacenda.tables.effects import Effect, HazardRatios
@@ -43,10 +45,12 @@ _HOMES = {
     "SurvivalCurves": "survival_curves",
     "TableCell": "cells",
     "TableRow": "cells",
+    "declared": "declaring",
     "describe": "describing",
     "forecast": "forecasting",
     "hazard_ratios": "hazards",
     "pooled": "sites",
+    "prevalences": "declaring",
     "site_effects": "sites",
     "survival": "surviving",
 }
@@ -66,10 +70,12 @@ __all__ = [
     "SurvivalCurves",
     "TableCell",
     "TableRow",
+    "declared",
     "describe",
     "forecast",
     "hazard_ratios",
     "pooled",
+    "prevalences",
     "site_effects",
     "survival",
 ]

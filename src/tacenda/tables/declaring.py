@@ -1,0 +1,84 @@
+"""What a private table tells may serve as declarations later: narrower bounds, stand-ins for
+missing cells, and prevalences. The table was charged once; what follows from it is public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tacenda import checks
+from tacenda.data.columns import NumericColumn
+from tacenda.data.schema import Schema
+from tacenda.errors import InputError
+from tacenda.tables.forecasting import MOST_MEAN, MOST_SHARE
+
+if TYPE_CHECKING:
+    from tacenda.tables.description import Description
+
+
+def declared(found: Description, schema: Schema, outside: float = 0.02) -> Schema:
+    """Declare in a schema what a released table tells.
+
+    A number's bounds become edges of the table's bins, where that leaves no more than a small share
+    of the records beyond each, with the table's confidence. A column without a stand-in for missing
+    cells gets the mean, or the most frequent level. Columns about which the noise tells too little,
+    or whose declaration depends on their bounds, stay as they are.
+
+    found: the table. schema: with the same columns. outside: the largest share of records beyond
+    each bound; their values are cut to it.
+    """
+    share = checks.between("outside", outside, 0.0, 0.5)
+    cost = "without noise" if found.privacy is None else f"epsilon {found.privacy.epsilon:.4g}"
+    known = {column.name: k for k, column in enumerate(found.asked.columns)}
+    columns: list[Any] = []
+    for column in schema.columns:
+        update: dict[str, Any] = {}
+        if column.name in known and isinstance(column, NumericColumn):
+            one = found.asked.columns[known[column.name]]
+            if (one.low, one.high) != (column.low, column.high):
+                raise InputError(
+                    f"the table describes {column.name!r} between {one.low:g} and {one.high:g}, "
+                    f"and the schema declares {column.low:g} and {column.high:g}; give the schema "
+                    "by which the table was made."
+                )
+            if column.period is None and not column.breaks and not column.atoms:
+                update = _bounds(found, column, share)
+            mean = found.row(column.name, "mean").cells[-1]
+            if column.impute is None and mean.high - mean.low <= 4 * MOST_MEAN * (
+                one.high - one.low
+            ):
+                low, high = update.get("low", column.low), update.get("high", column.high)
+                update["impute"] = float(f"{min(max(mean.value, low), high):.4g}")
+        elif column.name in known and not isinstance(column, NumericColumn):
+            shares = prevalences(found, column.name)
+            if column.impute is None and shares:
+                update["impute"] = max(shares, key=lambda level: shares[level])
+        if update:
+            update["source"] = f"private table, {cost}"
+            update["confirmed"] = True
+        columns.append(column.model_copy(update=update))
+    made = schema.model_copy(update={"columns": tuple(columns)})
+    return Schema.build(**made.model_dump(exclude_none=True))
+
+
+def prevalences(found: Description, column: str) -> dict[str, float]:
+    """Tell the share of each level of a column, or of each class of the label; none where the noise
+    hides one of them."""
+    one = next((c for c in found.asked.columns if c.name == column), None)
+    if one is None or not one.levels:
+        named = [c.name for c in found.asked.columns if c.levels]
+        raise InputError(f"column must be one with levels in the table ({named}), not {column!r}.")
+    shares = {level: found.row(column, level).cells[-1].share for level in one.levels}
+    told = {k: x for k, x in shares.items() if x is not None and x.high - x.low <= 2 * MOST_SHARE}
+    return {k: float(x.value) for k, x in told.items()} if len(told) == len(shares) else {}
+
+
+def _bounds(found: Description, column: NumericColumn, share: float) -> dict[str, Any]:
+    """Edges of bins between which nearly all of the records are."""
+    told = found.distribution(column.name)
+    if not told:
+        return {}
+    edges, below = told[-1]
+    low = max((x for x, s in zip(edges, below, strict=True) if s.high <= share), default=None)
+    high = min((x for x, s in zip(edges, below, strict=True) if s.low >= 1 - share), default=None)
+    ends = {"low": low, "high": high}
+    return {name: float(f"{x:.6g}") for name, x in ends.items() if x is not None}
