@@ -24,7 +24,7 @@ COMMANDS = (
         230,
         "consortium",
         "Set up a federation with others.",
-        "tacenda_node.commands.consortium:consortium_app",
+        "tacenda_node.commands.federation:consortium_app",
     ),
     Command(
         240,

@@ -313,16 +313,27 @@ def consortium_draft(
 
 @consortium_app.command("accept", short_help="A member: what the contract means, and sign it.")
 def consortium_accept(
-    contract: Annotated[Path, typer.Argument(help="The contract that the organiser sent.")],
+    contract: Annotated[
+        Path,
+        typer.Argument(
+            help="The contract that the organiser sent; or a proposal, its file or its number."
+        ),
+    ],
     folder: MadeFolder = Path("."),
     yes: Annotated[
         bool, typer.Option("--yes", help="Sign without the question, after you have read it.")
     ] = False,
 ) -> None:
-    """Check the contract against the invitation, show what it means, and sign it.
+    """Check the contract against the invitation, show what it means, and sign it; or accept what a
+    member has proposed (`consortium proposals`).
 
     Example: tacenda consortium accept contract.toml --folder east
     """
+    from tacenda_node.commands.proposing import accept_proposal, is_proposal
+
+    if is_proposal(contract, folder):
+        accept_proposal(contract, folder, yes)
+        return
     from tacenda_node.identity import contract_files
     from tacenda_node.operate.policy import PolicyFile, require
     from tacenda_node.operate.settings import read_settings

@@ -98,6 +98,7 @@ class Policy(BaseModel):
     schemas: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] | None = None
     members: list[str] | None = None
     hours: list[str] | None = None
+    proposals: list[Literal["next", "with", "without", "stop"]] | None = None
     timezone: str = "UTC"
 
     @field_validator("hours")

@@ -35,6 +35,8 @@ from tacenda_node.operate.policy import PolicyFile, require
 from tacenda_node.operate.settings import FILE as SETTINGS
 from tacenda_node.operate.settings import NodeSettings, read_settings, settings_file
 from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.proposals.box import Kept
+from tacenda_node.proposals.courier import Courier, latest_contract, runs
 from tacenda_node.setup.checking import costs, records_as_split
 from tacenda_node.state.accounts import default_ledger
 from tacenda_node.state.looks import booked, in_use
@@ -242,6 +244,7 @@ class Server:
         self._pauses: dict[int, tuple[float, float]] = {}  # (until, how long the next one is)
         self._told: dict[int, str] = {}
         self._stopping = False
+        self._courier = Courier(queue.home, self._enqueue, say)
 
     def run(self, until_empty: bool = False) -> None:
         """Until SIGINT or SIGTERM, or until every entry is over; then the runs are asked to stop,
@@ -250,6 +253,7 @@ class Server:
             try:
                 while not self._stopping:
                     self._collect()
+                    self._look_at_proposals()
                     self._start()
                     entries = self._queue.entries()
                     if until_empty and all(one.state in OVER for one in entries):
@@ -257,6 +261,23 @@ class Server:
                     time.sleep(LOOK_SECONDS)
             finally:
                 self._stop_all()
+                self._courier.close()
+
+    def _look_at_proposals(self) -> None:
+        """What members propose, between runs and beside them."""
+        entries = self._queue.entries()
+        mine = read_settings(self._queue.home)
+        queued = [Path(one.what) for one in entries]
+        busy = {port for run in self._running.values() for port in run.ports}
+        try:
+            self._courier.look(latest_contract(mine, queued), busy)
+        except InputError:
+            return  # no contract yet
+
+    def _enqueue(self, kept: Kept) -> None:
+        place = self._courier.box.place_of(kept)
+        if runs(kept) and place is not None:
+            self._queue.add(place)
 
     def _start(self) -> None:
         entries = self._queue.entries()
@@ -289,6 +310,7 @@ class Server:
         if one.state != "running" and (why := not_covered(settings, contract)):
             self._end(one, "refused", why)
             return
+        self._courier.make_room(ports)
         settings.state.mkdir(parents=True, exist_ok=True)
         os.chmod(settings.state, 0o700)
         # Before the process: after kill -9 between the two it is started again, and not forgotten

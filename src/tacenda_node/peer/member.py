@@ -12,6 +12,7 @@ from tacenda_node.membership.amendments import Amendments
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.operate.settings import NodeSettings
 from tacenda_node.peer.watchdog import Signals
+from tacenda_node.proposals.box import Box
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,19 @@ class Member:
     amendments: Amendments
     log: Any
     stop: Signals
+    box: Box
 
     @property
     def name(self) -> str:
         return self.identity.name
+
+    def ended(self) -> str:
+        """Why the members have stopped the run for good; "" where they have not."""
+        found = self.box.stopped(self.contract.run_id())
+        if found is None:
+            return ""
+        return (
+            f"The run was stopped for good: {', '.join(sorted(found.signatures))} have accepted "
+            f"the proposal {found.proposal.words()}. What was released stays charged; the rest of "
+            "the reservation is free again."
+        )

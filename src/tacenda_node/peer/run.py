@@ -40,6 +40,7 @@ from tacenda_node.peer.run_plan import RunPlan, make_plan
 from tacenda_node.peer.saving import result_file, save_evaluation, save_folder
 from tacenda_node.peer.session import Session
 from tacenda_node.peer.watchdog import LeftRun, Signals
+from tacenda_node.proposals.box import Box
 from tacenda_node.state.accounts import claim, ledger_path
 from tacenda_node.state.database import NodeState
 from tacenda_node.state.spending import Spending
@@ -80,7 +81,8 @@ def run_node(options: NodeSettings) -> RunResult:
             amendments = Amendments(options.contract, contract, identity.name, state, log)
             check_identity(amendments.texts, identity)
             stop = Signals()
-            member = Member(options, contract, identity, schema, policy, amendments, log, stop)
+            box = Box(Path(options.contract).parent)
+            member = Member(options, contract, identity, schema, policy, amendments, log, stop, box)
             return _run(member, plan, state)
     finally:
         state.close()
@@ -175,7 +177,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     edges = session.handshake.edges
     peer = Peer(plan, name, records.trained, state, session.exchange, edges)
     peer.restore(session.agreement.absent_in)
-    if peer.round < contract.rounds and name not in amendments.left:
+    if peer.round < contract.rounds and name not in amendments.left and not member.ended():
         spending.require_open()
     session.meet(peer)
     return _Training(session, peer, state, spending, observer, closing, allowed)

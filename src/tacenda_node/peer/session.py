@@ -21,6 +21,7 @@ from tacenda_node.peer.member import Member
 from tacenda_node.peer.peer import Peer
 from tacenda_node.peer.run_plan import RunPlan, topology_of
 from tacenda_node.peer.watchdog import LOOK_AROUND, NO_ROWS, EvaluationEnded, Stopped, Watchdog
+from tacenda_node.proposals.post import answered
 from tacenda_node.protocol.contract_signatures import SignatureBook
 from tacenda_node.protocol.frames import (
     MOST_HEARD,
@@ -99,6 +100,8 @@ class Session:
         )
         self.display = Display(contract, name, self.endpoint, log, quiet=options.quiet)
         self.watchdog = Watchdog(contract, self.endpoint, stop, self.display, amendments, derived)
+        self.watchdog.ended = member.ended
+        self.endpoint.on_post = lambda sheet: answered(member.box, sheet)
         self.exchange = Exchange(contract, state, self.endpoint, self.watchdog)
         self.agreement = self.watchdog.agreement = Agreement(
             plan, name, state, self.endpoint.tell, log, identity.sign_text

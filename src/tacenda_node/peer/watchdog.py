@@ -94,6 +94,7 @@ class Watchdog:
         self._away: dict[str, float] = {}
         self._missing: dict[str, float] = {}
         self.agreement: Agreement
+        self.ended: Callable[[], str] = lambda: ""  # why the members have stopped the run for good
         self.witness = endpoint.handshake.witness
 
     @property
@@ -190,6 +191,9 @@ class Watchdog:
                 "contract. What was released stays charged; the rest of the reservation is free "
                 "again."
             )
+
+        if ended := self.ended():
+            raise LeftRun(ended)
 
     def keep_signed(self) -> None:
         """Keep the signed text in force where it can be looked up later."""

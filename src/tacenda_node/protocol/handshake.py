@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -505,3 +505,13 @@ def plain_auth(context: Any) -> dict[str, Iterable[bytes]]:
     """gRPC's authentication context as a plain dictionary."""
     found: dict[str, Iterable[bytes]] = context.auth_context()
     return found
+
+
+def member_of(auth: Mapping[str, Iterable[bytes]], contract: Contract) -> str | None:
+    """Whose certificate was shown, by the contract; None for anybody else's."""
+    pems = list(auth.get("x509_pem_cert", ()))
+    if len(pems) != 1:
+        return None
+    mark = fingerprint(x509.load_pem_x509_certificate(pems[0]))
+    found = [name for name in contract.signatories if contract.member(name).fingerprint == mark]
+    return found[0] if found else None

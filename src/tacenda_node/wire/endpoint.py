@@ -23,7 +23,7 @@ from typing import Any
 import grpc
 
 import tacenda
-from tacenda.errors import NetworkError, StateError
+from tacenda.errors import InputError, NetworkError, StateError
 from tacenda_node.identity.certificates import expiry_of
 from tacenda_node.protocol import frames
 from tacenda_node.protocol.handshake import (
@@ -34,6 +34,7 @@ from tacenda_node.protocol.handshake import (
     Refused,
     asks_for_fields,
     is_clone,
+    member_of,
     plain_auth,
 )
 from tacenda_node.protocol.lives import LIFE_SECONDS, Health, Lives
@@ -58,6 +59,7 @@ from tacenda_node.wire.streams import Proxy
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
 FIRST_LIFE_SECONDS = 2.0
+MOST_POST = 1 << 22  # bytes of all proposals; a frame's own limit holds as well
 HANDSHAKE_MS = 10_000  # for TLS: a connection that says nothing holds its place for so long
 # at once, before and after TLS: what strangers can make this process hold in memory is bounded
 MOST_CONNECTIONS = 512
@@ -93,6 +95,7 @@ class Endpoint:
         self._failed: NetworkError | None = None
         self.on_membership: Callable[[str, frames.Membership], None] = lambda peer, frame: None
         self.on_total: Callable[[str, frames.Total], bool] = lambda peer, frame: False
+        self.on_post: Callable[[bytes], bytes] = lambda sheet: b"[]"
         self.greeting: Callable[[int], Sequence[frames.Frame]] = lambda view: []
         me, contract = handshake.identity.name, handshake.contract
         self.lives = Lives(contract, me, handshake.identity.signer())
@@ -340,7 +343,7 @@ class Endpoint:
     async def _serve(self, where: str) -> Any:
         options = (
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", self._limit),
+            ("grpc.max_receive_message_length", max(self._limit, MOST_POST)),
             ("grpc.max_concurrent_streams", 4),
             ("grpc.max_metadata_size", 8192),
             ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
@@ -352,9 +355,12 @@ class Endpoint:
         # No limit on all streams together, which one member could use up for all:
         # each peer has its own (`Link.knock`).
         server = grpc.aio.server(options=options)
-        handler = grpc.stream_stream_rpc_method_handler(self._answer)
+        handlers = {
+            "Talk": grpc.stream_stream_rpc_method_handler(self._answer),
+            "Post": grpc.unary_unary_rpc_method_handler(self._take_post),
+        }
         server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("tacenda.Node", {"Talk": handler}),)
+            (grpc.method_handlers_generic_handler("tacenda.Node", handlers),)
         )
         try:
             self.port = server.add_secure_port(where, self._server_credentials())
@@ -384,6 +390,17 @@ class Endpoint:
 
     def _roots(self) -> bytes:
         return "\n".join(self.handshake.contract.authorities).encode()
+
+    async def _take_post(self, request: bytes, context: Any) -> bytes:
+        """Proposals of any member, neighbour or not (`proposals.post`)."""
+        if member_of(plain_auth(context), self.handshake.contract) is None:
+            self.refused += 1
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
+        try:
+            return await asyncio.to_thread(self.on_post, request)
+        except InputError as wrong:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(wrong)[:500])
+            raise
 
     async def _answer(self, requests: Any, context: Any) -> None:
         """One incoming stream; a stranger learns nothing, a member learns why."""
