@@ -304,6 +304,7 @@ def consortium_draft(
     typer.echo("\n".join(in_plain_words(made.plan, consortium.identity_of(folder).name)))
     for sentence in made.words:
         typer.echo(f"Mind: {sentence}.")
+    _queue(folder, folder / consortium.CONTRACT)
     _report_kit(folder)
     typer.echo(
         f"Send {folder / consortium.CONTRACT} to all; each runs `tacenda consortium accept`, "
@@ -355,9 +356,21 @@ def consortium_accept(
         raise InputError(
             "The contract was not signed; read the lines above, then add --yes or answer y."
         )
-    consortium.accept(folder, contract)
+    _queue(folder, consortium.accept(folder, contract))
     _report_kit(folder)
-    typer.echo(f"Signed. The nodes show each other the signatures. Next: tacenda node run {folder}")
+    typer.echo(
+        f"Signed. The nodes show each other the signatures. Next: tacenda node run {folder}, or "
+        "the kit's unit, which takes the run from the queue."
+    )
+
+
+def _queue(folder: Path, contract: Path) -> None:
+    """What was signed is the next run of the unit that serves."""
+    from tacenda_node.operate.queue import Queue
+
+    queue = Queue(folder)
+    if contract.resolve() not in {Path(one.what).resolve() for one in queue.entries()}:
+        queue.add(contract)
 
 
 def _site(

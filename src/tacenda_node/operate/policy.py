@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from tacenda.algorithms.registry import all_algorithms
 from tacenda.errors import InputError, PrivacyError
@@ -100,6 +100,14 @@ class Policy(BaseModel):
     hours: list[str] | None = None
     proposals: list[Literal["next", "with", "without", "stop"]] | None = None
     timezone: str = "UTC"
+
+    @field_validator("proposals")
+    @classmethod
+    def _proposals(cls, kinds: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        bounded = all(info.data.get(name) is not None for name in ("epsilon", "delta"))
+        if {"next", "with"} & set(kinds or ()) and not bounded:
+            raise ValueError("runs are accepted only with lines for epsilon and delta")
+        return kinds
 
     @field_validator("hours")
     @classmethod

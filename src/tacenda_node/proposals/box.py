@@ -8,8 +8,11 @@ takes it; an amendment lies beside the contract that it amends, where the node f
 from __future__ import annotations
 
 import json
+import os
+import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from tacenda_node.proposals.proposal import STOP, WITHOUT, Proposal, read_propos
 FOLDER = "proposals"
 MOST = 64  # that are kept, and of one member:
 MOST_OF_ONE = 8
+NUMBER = re.compile("[0-9a-f]{12}")
 OTHER_FILES = ("node.toml", "policy.toml", "schema.toml")
 
 
@@ -69,6 +73,7 @@ class Box:
         self.home = Path(home)
         self.folder = self.home / FOLDER
         self._mutex = threading.RLock()
+        self._depth = 0
         self._looked: tuple[str, int, Kept | None] = ("", -1, None)
 
     def bases(self) -> list[tuple[Path, Contract]]:
@@ -85,7 +90,8 @@ class Box:
 
     def all(self) -> list[Kept]:
         """All that can be read, the oldest first."""
-        found = [self._read(path) for path in self.folder.glob("*.json")]
+        paths = [path for path in self.folder.glob("*.json") if NUMBER.fullmatch(path.stem)]
+        found = [self._read(path) for path in paths]
         kept = [one for one in found if one is not None]
         return sorted(kept, key=lambda one: (one.proposal.at, one.proposal.number))
 
@@ -100,7 +106,7 @@ class Box:
     def take(self, proposal: Proposal, signatures: dict[str, str]) -> Kept | None:
         """Keep a proposal and what of its answers holds; None where it is about a run that is not
         here."""
-        with self._mutex:
+        with self._alone():
             path = self.folder / f"{proposal.number}.json"
             here = self._read(path)
             if here is None:
@@ -124,7 +130,7 @@ class Box:
 
     def accept(self, number: str, identity: Identity) -> Kept:
         """Sign what was proposed, and do here what follows from it."""
-        with self._mutex:
+        with self._alone():
             one = self.find(number)
             name, target = identity.name, self.place_of(one)
             if name not in one.proposal.signatories(one.base):
@@ -176,13 +182,36 @@ class Box:
         """Keep what another member holds; InputError for what is no such list."""
         try:
             sheet = [
-                (Proposal.from_plain(each["proposal"]), dict(each["signatures"]))
+                (
+                    Proposal.from_plain(each["proposal"]),
+                    {str(name): str(text) for name, text in each["signatures"].items()},
+                )
                 for each in json.loads(data)
             ]
-        except (ValueError, KeyError, TypeError, RecursionError) as wrong:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
             raise InputError(f"a list of proposals that cannot be read ({wrong})") from None
         found = [self.take(proposal, signatures) for proposal, signatures in sheet[:MOST]]
         return [one for one in found if one is not None]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread, and no other process, changes the folder meanwhile: the unit that
+        serves, a node and a command may do so at once."""
+        import fcntl
+
+        with self._mutex:
+            handle = -1
+            if self._depth == 0:
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+                handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if handle >= 0:
+                    os.close(handle)
 
     def _spread(self, one: Kept) -> None:
         """The signatures that are known, beside the contract, once it was accepted here."""
@@ -205,7 +234,6 @@ class Box:
             return None
 
     def _write(self, one: Kept) -> None:
-        self.folder.mkdir(mode=0o700, exist_ok=True)
         values = {
             "proposal": one.proposal.to_plain(),
             "signatures": one.signatures,
@@ -216,7 +244,7 @@ class Box:
 
     def _make_room(self, proposal: Proposal) -> None:
         """A member that proposes more and more pushes out its own."""
-        kept = self.all()
+        kept = [o for o in self.all() if not (o.proposal.kind == STOP and o.in_effect)]
         own = [one for one in kept if one.proposal.by == proposal.by]
         gone = own[:1] if len(own) >= MOST_OF_ONE else []
         if not gone and len(kept) >= MOST:

@@ -76,8 +76,9 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
     called = [member for member in others if member["listens"]]
     state = settings.state.resolve()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)  # systemd wants to find it
-    writable = _outermost([state, ledger.resolve().parent])
-    readable = _outermost([home, settings.data.resolve(), settings.identity.resolve()])
+    # `node serve` keeps the queue, proposals and each run's state in the member's folder
+    writable = _outermost([home, state, ledger.resolve().parent])
+    readable = _outermost([settings.data.resolve(), settings.identity.resolve()])
     as_root = os.geteuid() == 0
     return {
         "title": " ".join(invitation_of(home).title.split()),
