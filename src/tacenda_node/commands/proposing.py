@@ -122,7 +122,7 @@ def accept_proposal(given: Path, folder: Path, yes: bool) -> None:
         proposal, signatures = read_proposal(given)
         if box.take(proposal, signatures) is None:
             raise InputError(
-                f"{given} is about a run of which no contract lies in {place.parent}; a new member "
+                f"{given} is about a run whose contract is not in {place.parent}; a new member "
                 "accepts the contract itself, which the organiser sends."
             )
         number = proposal.number
@@ -218,7 +218,7 @@ def _send(folder: Path, base: Contract, box: Box, *, quiet: bool = False) -> Non
     reached = [name for name, why in found.items() if not why]
     if quiet:
         return
-    typer.echo(f"Shown to {', '.join(reached) or 'nobody'}.")
+    typer.echo(f"Shown to {', '.join(reached) or 'no member'}.")
     for name, why in found.items():
         if why:
             typer.echo(f"Not to {name}: {why}.")
@@ -226,8 +226,10 @@ def _send(folder: Path, base: Contract, box: Box, *, quiet: bool = False) -> Non
 
 def _report(kept: Kept, box: Box) -> None:
     one = kept.proposal
-    said = ", ".join(sorted(kept.signatures)) or "nobody"
+    said = ", ".join(sorted(kept.signatures)) or "no member"
     rest = "in effect" if kept.in_effect else f"waits for {', '.join(kept.missing)}"
     typer.echo(f"{one.words()}. Accepted by {said}; {rest}.")
     if not kept.in_effect:
-        typer.echo(f"As a file, for who was not reached: {box.folder / f'{one.number}.json'}")
+        typer.echo(
+            f"As a file, for members who were not reached: {box.folder / f'{one.number}.json'}"
+        )

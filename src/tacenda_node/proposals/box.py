@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacenda.errors import InputError, StateError, TacendaError
+from tacenda.errors import InputError, PrivacyError, StateError, TacendaError
 from tacenda.formats.files import write_json
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity, text_signed
@@ -74,6 +74,7 @@ class Box:
         self.folder = self.home / FOLDER
         self._mutex = threading.RLock()
         self._depth = 0
+        self.refused: dict[str, str] = {}  # by number, why it was not kept
         self._looked: tuple[str, int, Kept | None] = ("", -1, None)
 
     def bases(self) -> list[tuple[Path, Contract]]:
@@ -190,8 +191,18 @@ class Box:
             ]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
             raise InputError(f"a list of proposals that cannot be read ({wrong})") from None
-        found = [self.take(proposal, signatures) for proposal, signatures in sheet[:MOST]]
-        return [one for one in found if one is not None]
+        found = []
+        for proposal, signatures in sheet[:MOST]:
+            try:
+                kept = self.take(proposal, signatures)
+            except (InputError, PrivacyError) as wrong:  # also one that was overtaken meanwhile
+                if len(self.refused) >= MOST:
+                    self.refused.clear()
+                self.refused[proposal.number] = str(wrong)
+                continue
+            if kept is not None:
+                found.append(kept)
+        return found
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

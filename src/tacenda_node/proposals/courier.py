@@ -92,6 +92,8 @@ class Courier:
             self._post, self._port = post, port
 
     def _tell(self, me: str) -> None:
+        for number, why in list(self.box.refused.items()):
+            self._once(f"The proposal {number} was not kept: {why}")
         for one in self.box.all():
             words = one.proposal.words()
             if me in one.missing and not one.in_effect:

@@ -115,7 +115,7 @@ class Proposal:
         if self.kind == WITHOUT:
             check_amendment(base, text)
             if not set(text.left or ()) - set(base.left or ()):
-                raise InputError("The amendment leaves out nobody; give the member's name.")
+                raise InputError("The amendment leaves out no member; give the member's name.")
             return
         if text.run_id() == base.run_id() or text.amendment is not None:
             raise InputError("The contract is not one of a next run: give it another title.")

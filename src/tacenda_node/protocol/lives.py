@@ -148,7 +148,7 @@ class Lives:
         if life.number <= (self._number if life.member == self._me else latest):
             return False
         if life.member not in self._contract.names:
-            raise frames.BadFrame("a sign of life of nobody in the contract.")
+            raise frames.BadFrame("a sign of life of somebody who is not in the contract.")
         key, text = self._contract.member(life.member).signing_key, life_text(self._run, life)
         named = {wait.member for wait in life.waits} <= set(self._contract.names)
         if not named or not text_signed(key, text, life.signature):

@@ -97,7 +97,7 @@ def test_what_no_proposal_may_hold(town: Town) -> None:
         ("next", Contract.build(plain), "signing_key is not the one"),
         ("without", next_run(base, "autumn", [], []), "contract field"),
         ("without", amended(base, [{**contract_files.card_of(
-            town.people[first], "a:1", 60), "name": first}], []), "leaves out nobody"),
+            town.people[first], "a:1", 60), "name": first}], []), "leaves out no member"),
         ("stop", less, "with or without a contract"),
     ):  # fmt: skip
         with pytest.raises((InputError, PrivacyError), match=words):
@@ -136,6 +136,10 @@ def test_an_amendment_lies_where_the_node_looks_for_it(town: Town) -> None:
         place = amendment_path(box.home / "contract.toml", 1)
         assert box.place_of(kept) == place and name in contract_files.signatures(place)
     town.meet("m0", "m1")
+    late = Proposal.made("without", town.people["m1"], town.contract, "late", other.text())
+    sheet = json.dumps([{"proposal": late.to_plain(), "signatures": {}}]).encode()
+    assert town.boxes["m0"].read_sheet(sheet) == []  # overtaken meanwhile
+    assert "make amendment 2 from that one" in town.boxes["m0"].refused[late.number]
     assert town.boxes["m0"].find(proposal.number).in_effect  # m2, who leaves, is not asked
     town.boxes["m2"].take(proposal, {})
     with pytest.raises(InputError, match="not asked"):

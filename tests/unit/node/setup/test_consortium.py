@@ -255,7 +255,7 @@ def test_the_kit_names_paths_ports_and_neighbours(drafted: tuple[Office, Path]) 
     home = office.homes["north"]
     kit = write_kit(home)
     unit = (kit / "tacenda-north.service").read_text()
-    assert f'-m tacenda node run "{home.resolve()}"' in unit
+    assert f'-m tacenda node serve "{home.resolve()}"' in unit
     assert "NUMBA_CACHE_DIR" in unit
     assert "User=root" not in unit
     readme = (kit / "README.md").read_text()
