@@ -14,6 +14,7 @@ import numpy as np
 import tacenda as tc
 from benchmarks import models
 
+INK = "#7d8590"  # seen on light and dark pages
 FOLDER = Path(__file__).parents[1] / "docs" / "_static"
 BAND = 1.96
 
@@ -29,7 +30,7 @@ def curve(ax: Any, shape: Any, unit: str) -> None:
         band = BAND * shape.noise[0]
         ax.fill_between(x, y - band, y + band, color="#0072b2", alpha=0.2, lw=0)
         ax.plot(x, y, color="#0072b2")
-    ax.axhline(0, color="#555", lw=0.6)
+    ax.axhline(0, color=INK, lw=0.6)
     ax.set(title=shape.column, ylabel=unit)
 
 
@@ -74,6 +75,9 @@ def bicycles() -> None:
 
 def main() -> None:
     warnings.simplefilter("ignore")
+    ink = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    clear = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    mpl.rcParams.update(dict.fromkeys(ink, INK) | dict.fromkeys(clear, "none"))
     mpl.rcParams["svg.hashsalt"] = "tacenda"
     bicycles()
     adult()

@@ -33,7 +33,12 @@ schema = tc.data.Schema(
     ],
 )
 found = tc.describe(schema, patients, tc.Privacy(1.0), by="arm", nodes=4, seed=0)
-print(found.markdown)
+for column, what in [("age", "mean"), ("age", "quantile 0.5"), ("stage", "I"), ("relapse", "yes")]:
+    cells = dict(zip(found.groups, found.row(column, what).cells, strict=False))
+    arms = [cells[arm] for arm in ("control", "treated")]
+    told = (f"{cell.value:.4g} ({cell.low:.4g} to {cell.high:.4g})" for cell in arms)
+    print(f"{column} {what}".ljust(18), *(text.ljust(24) for text in told))
+print("the whole table: found.markdown, found.save('table.html')")
 
 # %%
 # The arms differ in age, which the intervals show in spite of the noise.

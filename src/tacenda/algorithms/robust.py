@@ -49,7 +49,7 @@ def said_of(apart: Apart, groups: Groups) -> list[str]:
         + (
             "From then on their sums were left out of every mean. Ask those members."
             if away
-            else "Nothing was left out, since nobody can tell who is right. Ask the members."
+            else "Nothing was left out, since it is not known who is right. Ask the members."
         )
     ]
 

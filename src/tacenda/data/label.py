@@ -171,8 +171,10 @@ class Survival(Part):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a life table counts: events by period, and records last seen without one by how many
-        points they had reached."""
+        """What a life table counts.
+
+        Events by period, and records last seen without one by how many points they had reached.
+        """
         by = [f"event by {point:g}" for point in self.points]
         return (*by, *(f"none, seen until {point:g}" for point in (0.0, *self.points)))
 

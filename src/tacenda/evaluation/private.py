@@ -268,8 +268,10 @@ class PrivateEvaluation:
 
     @property
     def cuts(self) -> list[dict[str, Any]]:
-        """Beyond each step of ordered classes, or each time point: the mean predicted share, the
-        observed one (for times that of Kaplan and Meier) and the Brier score, with intervals."""
+        """Predicted and observed shares beyond each step of ordered classes, or each time point.
+
+        For times the observed share is that of Kaplan and Meier. With Brier scores and intervals.
+        """
         s, o = self.statistic, outcome_measures.released(self)
         if not isinstance(s, OutcomeCounts) or o is None:
             return []
@@ -287,8 +289,10 @@ class PrivateEvaluation:
 
     @property
     def calibration_at(self) -> list[dict[str, Any]]:
-        """At three of the cuts: of each bin of the prediction the observed share beyond the cut,
-        with its interval; None where too few records are in the bin for this noise."""
+        """Observed shares beyond three of the cuts, for each bin of the prediction.
+
+        With intervals; None where too few records are in the bin for this noise.
+        """
         s, o = self.statistic, outcome_measures.released(self)
         if not isinstance(s, OutcomeCounts) or o is None:
             return []

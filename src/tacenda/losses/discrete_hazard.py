@@ -15,8 +15,7 @@ from tacenda.losses.stacked import Stacked
 @built_in
 @dataclass(frozen=True)
 class DiscreteHazard(Stacked):
-    """Time until an event, in T periods: the logistic loss of "the event in this period", of those
-    at risk in it.
+    """Time until an event, in T periods: logistic in each, of those at risk in it.
 
     The hazard of period t is expit(x.b + a_t), with the same b in all (Cox 1972). Outcomes are the
     cells of a life table: the event in period 0 .. T-1, or last seen without it after 0 .. T

@@ -310,17 +310,19 @@ class Problem:
         return self.n_features - self.rows_each + 1
 
     def matrix_of(self, w: ArrayLike) -> Floats:
-        """The weights of a record's scores under one model (d,): (K, p), or (T, p) for a loss that
-        makes T rows of each record."""
+        """The weights of a record's scores under one model (d,).
+
+        (K, p), or (T, p) for a loss that makes T rows of each record.
+        """
         if not self.loss.stacked:
             return np.asarray(w, np.float64).reshape(self.n_outputs, self.n_features)
         return record_weights(np.asarray(w), self.rows_each)
 
     def record_scores(self, w: ArrayLike) -> tuple[Floats, Ints]:
         """(scores (N, T), outcomes (N,)) of the records here, where the loss makes T rows of each.
-        Reads private data without noise.
 
-        Of a record about which nothing is asked the scores mean nothing, and no measure reads them.
+        Reads private data without noise. Of a record about which nothing is asked the scores mean
+        nothing, and no measure reads them.
         """
         loss: Any = self.loss
         store, t = self.store, self.rows_each
@@ -342,8 +344,10 @@ class Problem:
         return shared[:, None] + own, loss.cells(asked, yes)
 
     def of_records(self) -> Problem:
-        """The records from which a stacked loss made rows, each once, as a problem of as many
-        classes as there are outcomes: what an evaluation counts."""
+        """The records from which a stacked loss made rows, each once.
+
+        A problem of as many classes as there are outcomes: what an evaluation counts.
+        """
         from tacenda.losses.multinomial import Multinomial
 
         loss: Any = self.loss

@@ -189,7 +189,7 @@ def _section(one: Stored, found: list[Finding]) -> str:
     parts = [
         f"# {e.name} ({source})",
         e.question,
-        f"**{e.survives(found, rows)}**",
+        f"**{e.survives(found, rows).strip()}**",
         pictures.in_markdown(one),
         lines,
         *(_shown(t) for t in e.tables(rows)),
