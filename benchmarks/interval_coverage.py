@@ -43,8 +43,8 @@ import pandas as pd
 import tacenda as tc
 from benchmarks.intervals import DELTA, half
 from tacenda.data.schema import Schema
-from tacenda.evaluation.coefficients import run_coefficients
 from tacenda.evaluation.declared_design import design_of
+from tacenda.evaluation.of_runs import run_coefficients
 from tacenda.inference import intervals
 
 EPSILONS = (0.5, 1.0, 4.0)

@@ -36,8 +36,8 @@ from tacenda.estimators import (
     PrivateRidge,
 )
 from tacenda.estimators.export import load_model
-from tacenda.evaluation.coefficients import run_coefficients
 from tacenda.evaluation.declared_design import design_of
+from tacenda.evaluation.of_runs import run_coefficients
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.questions.facts import Facts
 from tacenda_node.identity.contract import Contract

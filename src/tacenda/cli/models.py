@@ -119,7 +119,7 @@ def open_model(folder: Path, run: str | None = None, node: int | None = None) ->
 
 
 def _of_run(folder: Path, run: str | None, node: int | None) -> Model:
-    from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
+    from tacenda.evaluation.of_runs import kept_intervals, run_coefficients
     from tacenda.runs import read
     from tacenda.runtime.result import load
     from tacenda.runtime.run_folder import RunFolder, run_name

@@ -27,15 +27,11 @@ from tacenda.data.cells import (
     label_columns,
     label_values,
     lacks_label,
-    level_codes,
     missing_rows,
-    places_in,
     read_entries,
     require_columns,
-    unreadable,
 )
 from tacenda.data.coded import Coded, words_of
-from tacenda.data.columns import NumericColumn
 from tacenda.data.dataset import Dataset
 from tacenda.data.feature_rows import assembled, feature_rows, filled_rows
 from tacenda.data.lazy_rows import LazyRows
@@ -44,6 +40,7 @@ from tacenda.data.readers import joined, pieces, read_table
 from tacenda.data.schema import Schema, UnconfirmedSchemaWarning
 from tacenda.data.spread import LOOK_AT, warn_squeezed
 from tacenda.data.table import CHUNK_ROWS, Table
+from tacenda.data.usable import kept_positions, usable
 from tacenda.errors import InputError, StateError
 
 
@@ -229,40 +226,6 @@ def encode_usable(schema: Schema, table: Any, *, blank: bool, **how: Any) -> Dat
         persons=persons,
         fingerprints=filled(found.fingerprints, 0),
     )
-
-
-def kept_positions(
-    schema: Schema, table: Table, records_per_person: int | None, person_key: bytes | None
-) -> Ints:
-    """Where the records that `encode_usable` gives, but for blank ones, stand in the table."""
-    good = np.flatnonzero(usable(schema, table))
-    kept = kept_of_persons(schema, table.part(records=good), records_per_person, person_key)
-    return good if kept is None else good[kept]
-
-
-def usable(schema: Schema, table: Table) -> Flags:
-    """(records,) whether each can be encoded as it is."""
-    require_columns(schema, table.columns, table.source, label=True)
-    if schema.missing == "impute":
-        good = ~lacks_label(schema, table)
-        if schema.node_column is not None:
-            good &= ~is_missing(schema, table.columns[schema.node_column])
-    else:
-        good = ~missing_rows(schema, table, label=True)
-    if schema.person is not None:
-        good &= ~is_missing(schema, table.columns[schema.person])
-    for column in schema.columns:
-        cells = table.columns[column.name]
-        if isinstance(column, NumericColumn):
-            good &= ~unreadable(schema, cells, column.date)
-        elif column.unknown != "column":
-            good &= level_codes(schema, column, cells) >= 0
-    if schema.label.survival:
-        return good & ~lacks_label(schema, table)
-    cells = table.columns[schema.label.name]
-    if schema.label.classes is None:
-        return good & ~unreadable(schema, cells)
-    return good & (places_in(Coded.of(cells), schema.label.classes) >= 0)
 
 
 def _encoded(

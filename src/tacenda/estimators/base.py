@@ -25,7 +25,7 @@ from tacenda.estimators.refusing import columns_named
 from tacenda.estimators.scaling import Scaling
 from tacenda.estimators.told import ToldCoefficients
 from tacenda.estimators.warnings import in_a_search, warn_of_noise, warn_of_search
-from tacenda.evaluation.coefficients import how_known, told_intervals
+from tacenda.evaluation.of_runs import how_known, told_intervals
 from tacenda.graph.topology import Topology
 from tacenda.planning.no_privacy import without_privacy
 from tacenda.planning.outcome import Plan

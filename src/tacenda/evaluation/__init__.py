@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING
 from tacenda._lazy import lazily
 
 if TYPE_CHECKING:
-    from tacenda.evaluation.coefficients import (
-        Coefficient,
-        CoefficientTable,
-        coefficient_table,
-        run_coefficients,
-    )
+    from tacenda.evaluation.coefficients import Coefficient, CoefficientTable, coefficient_table
     from tacenda.evaluation.declared_design import design_of
+    from tacenda.evaluation.of_runs import run_coefficients
     from tacenda.evaluation.private import PrivateEvaluation, PrivateMeasure
 
 _HOMES = {
@@ -34,7 +30,7 @@ _HOMES = {
     "PrivateMeasure": "private",
     "coefficient_table": "coefficients",
     "design_of": "declared_design",
-    "run_coefficients": "coefficients",
+    "run_coefficients": "of_runs",
 }
 
 __all__ = [

@@ -14,7 +14,8 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.data.schema import Schema
 from tacenda.errors import StateError
-from tacenda.evaluation.coefficients import CoefficientTable, kept_intervals, run_coefficients
+from tacenda.evaluation.coefficients import CoefficientTable
+from tacenda.evaluation.of_runs import kept_intervals, run_coefficients
 from tacenda.privacy.statement import Statement
 from tacenda.report.account import Account
 from tacenda.runtime.result import RunResult

@@ -110,7 +110,7 @@ class Fitted:
         intercept last.
         """
         from tacenda.data.schema import Schema
-        from tacenda.evaluation.coefficients import kept_intervals, run_coefficients
+        from tacenda.evaluation.of_runs import kept_intervals, run_coefficients
 
         name = next(iter(self.results)) if run is None else run
         result = self.results[name]

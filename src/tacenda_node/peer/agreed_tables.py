@@ -19,10 +19,11 @@ from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.tabled import NOISE, TOTAL, Tabled
 from tacenda.data.cells import is_missing
-from tacenda.data.encoding import as_read, kept_positions
+from tacenda.data.encoding import as_read
 from tacenda.data.persons import person_words
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
+from tacenda.data.usable import kept_positions
 from tacenda.errors import InputError
 from tacenda.formats.text import strict
 from tacenda.privacy.statement import Statement

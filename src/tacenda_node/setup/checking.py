@@ -20,9 +20,9 @@ import numpy as np
 
 from tacenda.data.cells import column_numbers
 from tacenda.data.columns import NumericColumn
-from tacenda.data.encoding import usable
 from tacenda.data.readers import iter_tables
 from tacenda.data.schema import Schema
+from tacenda.data.usable import usable
 from tacenda.errors import TacendaError
 from tacenda.privacy.accounting.events import at_members
 from tacenda.privacy.accounting.judge import judge

@@ -21,8 +21,9 @@ from tacenda.data.label import Label
 from tacenda.data.schema import Schema
 from tacenda.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from tacenda.estimators.export import load_model
-from tacenda.evaluation.coefficients import INTERCEPT, coefficient_table, run_coefficients
+from tacenda.evaluation.coefficients import INTERCEPT, coefficient_table
 from tacenda.evaluation.declared_design import spans_of
+from tacenda.evaluation.of_runs import run_coefficients
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 

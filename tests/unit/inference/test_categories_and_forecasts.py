@@ -23,8 +23,8 @@ from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError
 from tacenda.estimators import PrivateLogisticRegression
-from tacenda.evaluation.coefficients import run_coefficients
 from tacenda.evaluation.declared_design import design_of
+from tacenda.evaluation.of_runs import run_coefficients
 from tacenda.inference import Design, Forecast, GradientMoments, forecast, intervals
 from tacenda.inference import design as design_module
 from tacenda.inference.known_curvature import known_curvature
