@@ -91,7 +91,10 @@ def facts(estimator: Any) -> dict[str, Any]:
         "standard_errors": estimator._errors,
         # A seed lets anybody who holds it subtract the noise, so it never leaves.
         "settings": {
-            k: settings[k] for k in ("algorithm", *(s.name for s in SETTINGS), "versions")
+            # One that was added later is there only where it was used
+            k: settings[k]
+            for k in ("algorithm", *(s.name for s in SETTINGS), "versions")
+            if k in settings
         },
         "problem": {k: v for k, v in settings["problem"].items() if k != "classes"},
         "graph": {k: settings["graph"][k] for k in ("name", "n")},
