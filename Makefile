@@ -61,7 +61,7 @@ docs: $(VENV)/.with-docs  ## the documentation site, docs/_build/html/index.html
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -E -W --keep-going -q docs docs/_build/html
 
 release-check: $(VENV)/.with-release  ## build wheel and source archive, and try the wheel on every Python from 3.11 to 3.14 found here
-	$(BIN)/python tests/release/try_wheel.py --types
+	$(BIN)/python tests/release/try_wheel.py --types --tutorial
 
 sbom: $(VENV)/.with-release  ## what an installed tacenda consists of, as CycloneDX in dist/tacenda.cdx.json
 	rm -rf dist/.sbom && $(BIN)/python -m venv dist/.sbom
