@@ -76,6 +76,16 @@ def test_a_changed_setting_changes_the_key() -> None:
     assert cell.family() == replace(cell, seed=1).family() != replace(cell, rounds=4).family()
 
 
+def test_a_setting_that_comes_later_keeps_stored_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacenda_papers.experiments import spec
+
+    cell = Cell("a", SOUND, GENERATED, 4, "ring:4", {"name": "dpdda"}, 3, 0)
+    with_it, later = cell.key(), [s for s in spec.SETTINGS if s.later]
+    assert later and cell.key() != replace(cell, settings={later[0].name: 3}).key()
+    monkeypatch.setattr(spec, "SETTINGS", [s for s in spec.SETTINGS if not s.later])
+    assert cell.key() == with_it
+
+
 def test_half_steps_are_recycled_admm() -> None:
     cell = Cell(
         "half",

@@ -87,7 +87,8 @@ class Cell:
 
     def _digest(self, *without: str) -> str:
         plain = {k: v for k, v in asdict(self).items() if k not in (*without, "settings")}
-        plain |= {s.name: s.default for s in SETTINGS if s.name != "rounds"} | self.settings
+        known = {s.name: s.default for s in SETTINGS if s.name != "rounds" and not s.later}
+        plain |= known | self.settings  # a later setting left at its default keeps stored runs
         text = json.dumps({**plain, "format": CELL_FORMAT}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
