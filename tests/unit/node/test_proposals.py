@@ -210,6 +210,30 @@ def test_the_next_title(title: str, taken: list[str], found: str) -> None:
     assert numbered(title, taken) == found
 
 
+def test_a_new_member_signs_the_contract_itself(town: Town, tmp_path: Path) -> None:
+    """It holds no contract in which the proposal could be checked, and gets the file."""
+    _, more = signed_contract(small_contract(4), tmp_path / "more")
+    card = contract_files.card_of(more["m3"], "localhost:7999", 50)
+    text = next_run(town.contract, "autumn", [card], [])
+    proposal = town.made("m0", "with", text)
+    assert Box(tmp_path).take(proposal, {}) is None
+    for name in ("m0", "m1", "m2"):
+        town.boxes[name].take(proposal, {})
+        kept = town.boxes[name].accept(proposal.number, town.people[name])
+        place = town.boxes[name].place_of(kept)
+        assert place is not None
+    for name in ("m1", "m2"):
+        town.meet("m0", name)
+    kept = town.boxes["m0"].find(proposal.number)
+    assert kept.missing == ["m3"] and not kept.in_effect
+    place = town.boxes["m0"].place_of(kept)
+    assert place is not None
+    contract_files.sign(place, more["m3"])  # as `tacenda contract sign` does
+    assert contract_files.missing_signatures(place) == []
+    with pytest.raises(InputError, match="new members come by"):
+        town.made("m0", "next", text)
+
+
 def test_a_proposal_as_a_file(town: Town) -> None:
     kept = town.boxes["m0"].take(town.made("m0"), {})
     assert kept is not None
