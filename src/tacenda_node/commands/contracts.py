@@ -142,13 +142,15 @@ def contract_amend(
     joined_to: Annotated[
         list[str] | None, typer.Option(help="With --add: a neighbour of the new member.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="With --add: the next run's title.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="The next run's title: the same members, and those of --add.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="With --add: where the new contract goes.")
+        Path | None, typer.Option("--out", "-o", help="With --title: where the new contract goes.")
     ] = None,
 ) -> None:
     """Write the next amendment beside the contract (--replace, --remove), or the contract of the
-    next run (--add). All members who have not left then sign it.
+    next run (--title, --add). All members who have not left then sign it.
 
     Example: tacenda contract amend --contract contract.toml --replace east-new.card --remove west
     """
@@ -158,10 +160,11 @@ def contract_amend(
     from tacenda_node.peer.run_plan import make_plan
     from tacenda_node.setup import drafting
 
-    if bool(add) == bool(replace or remove):
+    later = bool(add) or title is not None
+    if later == bool(replace or remove):
         raise InputError(
-            "Give --replace or --remove for an amendment of the run, or --add for the contract of "
-            "the next run, and not both."
+            "Give --replace or --remove for an amendment of the run, or --title and --out (with "
+            "--add for new members) for the contract of the next run, and not both."
         )
     base = contract_files.read(contract)
     mine, number = base, 0
@@ -170,14 +173,12 @@ def contract_amend(
         text = contract_files.read(amendments.amendment_path(contract, number))
         amendments.check_amendment(mine, text)
         mine = text
-    if add:
+    if later:
         if title is None or out is None:
-            raise InputError(
-                "--add needs --title and --out: the next run has a contract of its own."
-            )
+            raise InputError("The next run needs --title and --out: it has a contract of its own.")
         if out.exists():
             raise InputError(f"{out} exists; remove it first, or write to another file with --out.")
-        cards = [drafting.read_card(path) for path in add]
+        cards = [drafting.read_card(path) for path in add or ()]
         made = amendments.next_run(mine, title, cards, joined_to or [])
         make_plan(made)
     else:

@@ -108,14 +108,20 @@ def queue_add(
 
 
 @queue_app.command("list", short_help="All runs and their outcomes.")
-def queue_list(folder: Home = None, as_json: Json = False) -> None:
+def queue_list(
+    place: Annotated[Path | None, typer.Argument(help="The same folder, as a word.")] = None,
+    folder: Home = None,
+    as_json: Json = False,
+) -> None:
     """List all runs of the queue in their order, with state, round and reason.
 
-    Example: tacenda node queue list --folder north
+    Example: tacenda node queue list north
     """
     from tacenda_node.operate.queue import Queue
 
-    listed = Queue(folder).listing()
+    if place is not None and folder is not None and place.resolve() != folder.resolve():
+        raise InputError(f"FOLDER is {place} and --folder is {folder}; give one of the two.")
+    listed = Queue(place or folder).listing()
     if as_json:
         typer.echo(json.dumps({"entries": listed}))
         return

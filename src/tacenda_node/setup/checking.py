@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,7 @@ def _rehearsal(
     smaller = _smaller(contract, name, rounds)
     data = {name: Path(settings.data)} if own_records else None
     records = "your own records" if own_records else "made-up records"
+    begun, worked = time.monotonic(), _children_seconds()
     with tempfile.TemporaryDirectory() as place:  # and nothing of it is kept
         try:
             stage = rehearse(smaller, settings.schema, place, data=data, seconds=seconds)
@@ -253,15 +255,22 @@ def _rehearsal(
         except TacendaError as wrong:
             fix = "the message names the member's process; `tacenda doctor` checks this machine"
             return Finding("rehearsal", False, str(wrong), fix)
-    others = rehearsed["members"] - 1
+    others, took = rehearsed["members"] - 1, time.monotonic() - begun
     return Finding(
         "rehearsal",
         True,
         f"{counted(rehearsed['rounds'], 'round')} with {others} simulated "
         f"{noun(others, 'neighbour')}, {records}, real TLS and noise, "
-        f"in {rehearsed['seconds']:.1f} s; "
+        f"in {took:.0f} s ({_children_seconds() - worked:.0f} s of processor, most of it to start "
+        f"{rehearsed['members']} processes; the rounds took {rehearsed['seconds']:.2g} s); "
         "nothing was charged",
     )
+
+
+def _children_seconds() -> float:
+    """The processor's time of the processes that were started here and have ended."""
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def _smaller(contract: Contract, name: str, rounds: int) -> Contract:

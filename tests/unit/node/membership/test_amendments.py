@@ -216,6 +216,10 @@ def test_the_command_writes_what_is_to_be_signed(
     amend("--add", joins, "--title", "second", "--out", out, "--joined-to", "m0")
     assert contract_files.read(out).names == ["m0", "m1", "m2", "new"]
     assert "not both" in amend("--add", joins, "--remove", "m1")
+    assert "not both" in amend("--title", "third", "--remove", "m1")
+    same = tmp_path / "same.toml"
+    amend("--title", "third", "--out", same)  # the members who have not left, once more
+    assert contract_files.read(same).names == ["m0", "m1", "m2"]
 
 
 def test_who_has_left_is_not_counted_for_the_majority() -> None:

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from node_stage import signed_contract, small_contract, small_schema
+from tacenda.cli.app import app
 from tacenda.errors import InputError, StateError
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
@@ -48,6 +50,18 @@ def test_entries_keep_their_order_and_have_states_of_their_own(home: Path) -> No
         queue.remove(1)
     (listed,) = queue.listing()
     assert listed["round"] == 0 and listed["rounds"] == 6 and listed["reason"] == ""
+
+
+def test_the_list_takes_the_folder_as_other_commands_do(home: Path) -> None:
+    Queue(home).add(home / "autumn.toml")
+    said = [
+        CliRunner().invoke(app, ["node", "queue", "list", *words])
+        for words in ([str(home)], ["--folder", str(home)], [str(home), "--folder", str(home)])
+    ]
+    assert [one.exit_code for one in said] == [0, 0, 0]
+    assert len({one.stdout for one in said}) == 1 and "1 'autumn': waiting" in said[0].stdout
+    both = CliRunner().invoke(app, ["node", "queue", "list", str(home), "--folder", "other"])
+    assert both.exit_code == 2 and "give one of the two" in both.stderr
 
 
 def test_a_refused_entry_that_is_added_again_waits_again(home: Path) -> None:
