@@ -21,7 +21,7 @@ def derivative(loss: Any, scores: Any, labels: Any) -> np.ndarray:
         result /= result.sum(axis=-1, keepdims=True)
         return result - np.eye(result.shape[-1])[labels]
     z, u = labels * scores, scores - labels
-    if loss.name == "logistic":
+    if loss.name == "logistic" or loss.stacked:
         small = np.exp(-np.abs(z))
         return -labels * np.where(z > 0, small, 1.0) / (1.0 + small)
     if loss.name == "hinge":
@@ -54,7 +54,7 @@ def counts(loss: Any, labels: Any) -> np.ndarray:
 def second(loss: Any, scores: Any, labels: Any) -> np.ndarray:
     """d^2 loss / d s^2; where the loss is only once differentiable, one element of it."""
     z, u = labels * scores, scores - labels
-    if loss.name == "logistic":
+    if loss.name == "logistic" or loss.stacked:
         small = np.exp(-np.abs(z))
         return small / (1.0 + small) ** 2
     if loss.name == "smoothed-hinge":

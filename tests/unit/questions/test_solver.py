@@ -20,7 +20,8 @@ from tacenda.questions.facts import Facts
 from tacenda.questions.solver import local as solver
 
 SIZES, P, N = (40, 25, 60), 5, 3
-SMOOTH = [name for name in losses.names() if losses.by_name(name).smooth]
+LOSSES = [losses.by_name(name) for name in losses.names()]
+SMOOTH = [loss.name for loss in LOSSES if loss.smooth and not loss.stacked]
 
 
 def make(loss, sparse=False, seed=0, dtype=np.float64, **more):
