@@ -36,26 +36,28 @@ def _permit(facts: Mapping[str, Any], say: Any) -> list[Row]:
         if facts["members"]
         else "A simulation: there is no contract."
     )
-    best = facts["privacy"]["best_guess"]
+    best, real = facts["privacy"]["best_guess"], not facts["simulation"]
     return [
         _row(
             "Use only as the data permit allows",
             "Art. 61(1)",
             f"{agreed} Permit: {say('data_permit')}",
-            "contract/, its signatures",
+            "contract/, its signatures" if real else "-",
         ),
         _row(
             "No data to third parties outside the permit",
             "Art. 61(2)",
-            "No record leaves its member. Nodes accept messages of members of the contract only.",
-            "contract/, which lists members and certificates",
+            "No record leaves its member. Nodes accept messages of members of the contract only."
+            if real
+            else "A simulation: one machine held all records.",
+            "contract/, which lists members and certificates" if real else "-",
         ),
         _row(
             "No attempt to re-identify",
             "Art. 61(3)",
             f"Whoever sees all messages guesses a value of a record with probability at most "
             f"{100 * best:.1f} %. Not to try remains the organisation's duty.",
-            "statement.json" if not facts["simulation"] else "simulation.json",
+            "statement.json" if real else "simulation.json",
         ),
         _row(
             "Results are made public, without personal data",
@@ -68,7 +70,7 @@ def _permit(facts: Mapping[str, Any], say: Any) -> list[Row]:
             "recital that explains Art. 66; Art. 5(1)(c) GDPR",
             f"{facts['problem']['n_features']} features of the agreed schema are read, and the "
             "label.",
-            "schema.toml" if not facts["simulation"] else "the configuration",
+            "schema.toml" if real else "the configuration",
         ),
     ]
 

@@ -256,6 +256,9 @@ def test_a_simulation_says_what_it_is_everywhere(simulated: Path, tmp_path: Path
         assert "SIMULATION" in text and "0.777" not in text
     for path in folder.iterdir():
         assert "987654" not in path.read_text("utf-8"), path
+    annex = json.loads((folder / "evidence.json").read_text())["health_data"]
+    assert not any(row["answer"].startswith("No record leaves") for row in annex)
+    assert not any(row["shown_by"].startswith(("contract/", "statement.json")) for row in annex)
     shown = CliRunner().invoke(app, ["evidence", "check", str(folder)])
     assert shown.exit_code == 0 and "SIMULATION" in shown.stdout
 
