@@ -28,6 +28,8 @@ from tacenda.algorithms import registry
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.whitened import Whitened
 from tacenda.errors import TacendaError
+from tacenda.graph.groups import grouped
+from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting import events
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.privacy.secrets.ledger import Charge
@@ -60,8 +62,8 @@ WORDS = ("independent", "correlated", "masked", "gaussian", "l2-laplace")
 
 @dataclass(frozen=True)
 class Case:
-    """One chain. blocks: in how many parts the nodes are hosted; budget: a key of PRIVACY
-    or GIVEN; family and graph_of: other records and another graph than the algorithm's own."""
+    """One chain. blocks: in how many parts the nodes are hosted; groups: in how many sums are made;
+    resumed: whether it stops after round 1 and goes on from its checkpoint; budget: a key of PRIVACY or GIVEN; family and graph_of: other records and another graph than the algorithm's own."""
 
     title: str
     algorithm: Algorithm
@@ -71,6 +73,8 @@ class Case:
     rounds: int = ROUNDS
     family: Family | None = None
     graph_of: nx.Graph | None = None
+    groups: int = 1
+    resumed: bool = False
 
     @property
     def name(self) -> str:
@@ -94,6 +98,17 @@ class Case:
         if self.graph_of is not None:
             return self.graph_of
         return STAR if self.algorithm.needs.hub else HOUSE
+
+    @property
+    def seen(self) -> nx.Graph:
+        """The graph on whose edges there are masks or shared noise: none between groups."""
+        if self.groups == 1:
+            return self.graph
+        found = grouped(Topology.of(self.graph), self.groups, self.privacy.coalition or 0)
+        inner = [(u, v) for u, v in self.graph.edges if found.of[u] == found.of[v]]
+        left = nx.Graph(inner)
+        left.add_nodes_from(self.graph)
+        return left
 
 
 @dataclass
@@ -178,7 +193,14 @@ def cases(full: bool = False) -> list[Case]:
             given = None if full else _given(algorithm)
             # Losses of samples are convolved, one by one
             rounds = ROUNDS if algorithm.traits.sample == "all" else 2
-            found.append(Case(title, algorithm, scene, given or budget, blocks, rounds))
+            case = Case(title, algorithm, scene, given or budget, blocks, rounds)
+            found.append(case)
+            if (unit, relation) == (UNITS[0], RELATIONS[0]) and not full:
+                found.append(replace(case, title=f"{title}, resumed", resumed=True, blocks=1))
+            if algorithm.traits.joins_groups:
+                several = 2 + (len(found) // 2) % 2
+                words = f"{title}, {several} groups"
+                found.append(replace(case, title=words, groups=several))
     return found
 
 
@@ -218,7 +240,9 @@ def play(case: Case) -> Played:
         except TacendaError as refusal:
             found.refused = str(refusal)
             return found
-        each = losses(*tapes, case.scene.nodes, case.graph, case.privacy.coalition or 0)
+        each = losses(*tapes, case.scene.nodes, case.seen, case.privacy.coalition or 0)
+        if case.groups > 1:
+            _masks_cancel_in_groups(tapes[0], case.seen)
         lost = [one for several in each for one in several]
         charges = list(statement.charges.each())
         assert len(charges) == len(each), "as many charges as releases"
@@ -243,6 +267,17 @@ def play(case: Case) -> Played:
             f"{case.name}: {found.said} is said to be exact, and {found.lost} can be lost"
         )
     return found
+
+
+def _masks_cancel_in_groups(tape: Tape, seen: nx.Graph) -> None:
+    """What a coalition makes of a group's rows is their sum, and of no fewer of them."""
+    for passed in tape.passed.values():
+        if passed.masks is None or len(passed.nodes) < len(seen):
+            continue
+        for part in nx.connected_components(seen):
+            rows = passed.masks[sorted(part)]
+            assert not rows.sum(axis=0, dtype=np.uint64).any(), "the masks of a group do not cancel"
+            assert len(part) == 1 or rows.any(axis=1).all(), "a member of a group has no mask"
 
 
 def slack_of(lost: list[Lost]) -> float:
@@ -285,24 +320,24 @@ def _run(case: Case, family: Family, problem: Any) -> Any:
 
 def _simulated(case: Case, family: Family, problem: Any, folder: Path) -> Any:
     lasting: dict[str, Any] = {}
-    if case.budget == "even":
+    if case.budget == "even" and not case.resumed:  # a ledger closes the run that was stopped
         lasting = {"ledger": folder / "ledger.db", "dataset": "d"}
-    result = tc.simulate(
-        problem,
-        case.graph,
-        case.algorithm,
-        case.rounds,
-        case.privacy,
-        seed=3,
-        init=family.start,
-        blocks=case.blocks,
-        record_every=0,
-        metrics=(),
-        progress=False,
+    how: dict[str, Any] = {
+        "seed": 3,
+        "init": family.start,
+        "blocks": case.blocks,
+        "metrics": (),
+        "progress": False,
+        "groups": case.groups,
         # Tight sensitivities of argmins, but for objectives whose start is far out
-        solver_tolerance=1e-11 if family.start is None else 1e-8,
+        "solver_tolerance": 1e-11 if family.start is None else 1e-8,
         **lasting,
-    )
+    }
+    what = problem, case.graph, case.algorithm, case.rounds, case.privacy
+    if case.resumed:
+        how["checkpoint"] = folder / "checkpoint"
+        tc.simulate(*what, **how, callback=lambda done, models: done == 1)
+    result = tc.simulate(*what, **how, record_every=0, resume=case.resumed)
     if lasting:
         with LedgerStore(folder / "ledger.db") as store:
             spent = store.spent("d", case.scene.relation).curve.epsilon(DELTA)

@@ -182,13 +182,15 @@ def problems(family: Family, pair: Pair, scene: Scene) -> tuple[Any, Any, Any, d
                 "persons": persons,
                 "records_per_person": k,
                 "members_per_person": unit.members,
-                "one_record": unit.exactly,
             }
         if not replaced:
             more["public_sizes"] = [scene.public_size or m + k for m in OTHERS]
         if scene.weighted:
             more |= {"weights": weights, "weight_bound": WEIGHT_BOUND}
-        return tc.Problem(shards, classes=family.classes, **more, **family.settings)
+        whole = tc.Problem(shards, classes=family.classes, **more, **family.settings)
+        if unit.exactly:  # as where a loss makes k rows of each record
+            whole.one_record = whole.exactly = True
+        return whole
 
     first = made(0)
     second = made(1) if replaced else made(2)

@@ -72,7 +72,7 @@ class Scene:
             return None
         if self.spec.algorithm.traits.masks:
             pooled = self.privacy.pooled(self.spec.algorithm.title)
-            return plan_masked(self.spec.topology, pooled, self.node)
+            return plan_masked(self.spec.masks_graph, pooled, self.node)
         assert not isinstance(measured, Spread)
         heard = listeners(
             self.spec.topology, ratio, self.privacy.pooled(self.spec.algorithm.title), self.node

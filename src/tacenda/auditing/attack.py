@@ -26,6 +26,7 @@ from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.runtime.spec import RunSpec, check_privacy, start_rows
 from tacenda.terms.method import Method, algorithm_of
+from tacenda.terms.setting import Auto
 
 # On the default stage where neighbours share noise: of two, one would be the coalition. A sum of
 # many hides one member well, so that masks which do not hide show
@@ -51,6 +52,7 @@ def audit(
     engine: str = "loky",
     init: Any = None,
     mixing: str = "metropolis",
+    groups: int | Auto = 1,
     solver_tolerance: float = 1e-8,
     keyed: bool = False,
     progress: str | bool = "auto",
@@ -106,6 +108,8 @@ def audit(
         As in `simulate`.
     mixing : str, default="metropolis"
         As in `simulate`.
+    groups : int or "auto", default=1
+        As in `simulate`; whoever listens then hears each group's sum.
     solver_tolerance : float, default=1e-08
         As in `simulate`.
     keyed : bool, default=False
@@ -147,6 +151,7 @@ def audit(
         node,
         init,
         mixing,
+        groups,
         solver_tolerance,
         seed,
         bool(keyed),
@@ -170,6 +175,7 @@ def _scene(
     node: int | None,
     init: Any,
     mixing: str,
+    groups: int | Auto,
     solver_tolerance: float,
     seed: int,
     keyed: bool = False,
@@ -195,7 +201,7 @@ def _scene(
             method, n, checks.whole("records", records, least=1), privacy.adjacency, dim, most
         )
         init = stage.default_start(problem, method, rounds) if init is None else init
-    how = Method.of(method, rounds=rounds, mixing=mixing)
+    how = Method.of(method, rounds=rounds, mixing=mixing, groups=groups)
     spec = RunSpec.of_problem(how, problem, graph, privacy, solver_tolerance)
     topology = spec.topology
     assert spec.calibration is not None

@@ -145,7 +145,7 @@ class Wiretap:
         """(trials, E, dim) the edges' normals, or words of masks, that some listener holds, as the
         true world's copy of the network drew them."""
         assert self._script.attacks is not None
-        edges, per_copy = self._script.attacks.edges, len(self._script.spec.topology.edges)
+        edges, per_copy = self._script.attacks.edges, len(self._script.spec.masks_graph.edges)
         copy = np.arange(len(self._truth)) * self._shape[1] + self._truth
         numbers = (copy[:, None] * per_copy + edges).reshape(-1)
         each = (np.arange(len(numbers) + 1), numbers, np.ones(len(numbers)))

@@ -83,6 +83,9 @@ PRIVACY = {k: v for k, v in flags.PRIVACY.items() if k not in NOT_ATTACKED}
                 )
             ),
         ],
+        "groups": Annotated[
+            int | None, typer.Option("--groups", help="In how many groups masked sums are made.")
+        ],
         "records_per_person": Annotated[
             int | None,
             typer.Option(
@@ -144,6 +147,7 @@ def audit(given: flags.Given) -> None:
         "--jobs": None if given["jobs"] == 1 else given["jobs"],
         "--engine": given["engine"],
         "--keyed": given["keyed"] or None,
+        "--groups": given["groups"],
         "--records-per-person": given["records_per_person"],
     }
     others = {"--canaries": given["canaries"], "--guesses": given["guesses"]}
@@ -181,6 +185,7 @@ def audit(given: flags.Given) -> None:
             resume=given["resume"],
             keyed=given["keyed"],
             records_per_person=given["records_per_person"] or 1,
+            groups=given["groups"] or 1,
             **common,
         )
     _show(found, given["out"], given["as_json"])
