@@ -63,7 +63,9 @@ WORDS = ("independent", "correlated", "masked", "gaussian", "l2-laplace")
 @dataclass(frozen=True)
 class Case:
     """One chain. blocks: in how many parts the nodes are hosted; groups: in how many sums are made;
-    resumed: whether it stops after round 1 and goes on from its checkpoint; budget: a key of PRIVACY or GIVEN; family and graph_of: other records and another graph than the algorithm's own."""
+    resumed: whether it stops after round 1 and goes on from its checkpoint; budget: a key of
+    PRIVACY or GIVEN; family and graph_of: other records and another graph than the algorithm's
+    own."""
 
     title: str
     algorithm: Algorithm

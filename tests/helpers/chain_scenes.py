@@ -178,18 +178,14 @@ def problems(family: Family, pair: Pair, scene: Scene) -> tuple[Any, Any, Any, d
             weights.append(np.array(v))
         more: dict[str, Any] = {}
         if unit.records * unit.members > 1:
-            more = {
-                "persons": persons,
-                "records_per_person": k,
-                "members_per_person": unit.members,
-            }
+            more = {"persons": persons, "records_per_person": k, "members_per_person": unit.members}
         if not replaced:
             more["public_sizes"] = [scene.public_size or m + k for m in OTHERS]
         if scene.weighted:
             more |= {"weights": weights, "weight_bound": WEIGHT_BOUND}
         whole = tc.Problem(shards, classes=family.classes, **more, **family.settings)
         if unit.exactly:  # as where a loss makes k rows of each record
-            whole.one_record = whole.exactly = True
+            whole.exactly = True
         return whole
 
     first = made(0)

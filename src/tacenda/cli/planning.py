@@ -334,6 +334,7 @@ def _plain(
         "adversaries": [a.to_plain() for a in chosen.adversaries()]
         if chosen.facts.n <= TRUST_SHOWN
         else None,
+        "groups": [o.to_plain() for o in _group_options(chosen)],
         "needed": None if needed is None else needed.to_plain(),
         "plot": None if plot is None else str(plot),
     }
@@ -368,10 +369,35 @@ def _print(
     print(f"\n{advice(changes)}")
     if chosen.coalition is not None and chosen.facts.n <= TRUST_SHOWN:
         _print_trust(chosen)
+    _print_groups(chosen)
     if needed is not None:
         print(needed.explain())
     if plot is not None:
         print(f"Drawn in {plot}.")
+
+
+def _group_options(chosen: Plan) -> list[Any]:
+    return chosen.group_options() if chosen.facts.n <= TRUST_SHOWN else []
+
+
+def _print_groups(chosen: Plan) -> None:
+    options = _group_options(chosen)
+    if len(options) < 2:
+        return
+    rows = [
+        [
+            f"{o.groups}" + (" (auto)" if o.proposed else ""),
+            str(o.smallest),
+            f"{o.noise:.2f}",
+            f"{o.excess_risk:.3g}",
+            str(o.liars),
+        ]
+        for o in options
+    ]
+    print()
+    title = "What --groups would cost, and how many of them may have a liar in them"
+    header = ["groups", "smallest", "noise, times", "excess risk (formula)", "with liars"]
+    show.table(header, rows, title=title, right=(1, 2, 3, 4))
 
 
 def _print_trust(chosen: Plan) -> None:

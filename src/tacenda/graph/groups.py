@@ -104,10 +104,12 @@ def grouped(topology: Topology, count: int, coalition: int) -> Groups:
     near = neighbours(topology)
     best: tuple[tuple[float, int], list[int]] | None = None
     for start in _starts(n, count):
-        of = _mended(near, _grown(near, _seeds(near, count, start)), count, coalition)
-        price = _price(topology, near, of, count, coalition)
-        if best is None or price < best[0]:
-            best = price, of
+        grown = _grown(near, _seeds(near, count, start))
+        for of in (grown, _mended(near, list(grown), count, coalition)):
+            price = _price(topology, of, count, coalition)
+            if best is None or price < best[0]:
+                best = price, of
+        assert best is not None
         if best[0] == (1 / max(n // count - coalition, 1), int(n % count > 0)):
             break  # nothing is better
     assert best is not None
@@ -208,9 +210,7 @@ def _stays_whole(near: Near, of: list[int], leaving: int) -> bool:
     return len(components(near, rest)) == 1
 
 
-def _price(
-    topology: Topology, near: Near, of: list[int], count: int, coalition: int
-) -> tuple[float, int]:
+def _price(topology: Topology, of: list[int], count: int, coalition: int) -> tuple[float, int]:
     """(the largest leverage, how far the sizes differ)."""
     sizes, worst = [of.count(g) for g in range(count)], 0.0
     whole = _numbered(topology, of, count)

@@ -14,6 +14,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.engines import Workers
 from tacenda.graph.topology import Topology
 from tacenda.graph.tree import spanning_tree
+from tacenda.planning.groups import GroupOption, group_options
 from tacenda.planning.predict import predict
 from tacenda.planning.reasons import hyperparameters, reasons
 from tacenda.planning.trust import adversaries
@@ -296,6 +297,10 @@ class Plan:
         most: largest coalition that is looked at.
         """
         return adversaries(self, most)
+
+    def group_options(self) -> list[GroupOption]:
+        """What sums in several groups would cost, and how many liars they bear."""
+        return group_options(self)
 
     def advice(self) -> str:
         """Where the next effort gains most, by the forecasts of `what_if`."""

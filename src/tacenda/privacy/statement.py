@@ -193,9 +193,7 @@ class Statement:
     @property
     def exact(self) -> bool:
         """False where `epsilon` is an upper bound: the privacy may be better than it says."""
-        # A person's members count as those of one group, whose sums hide the same noise
-        one_sum = self.groups == 1 or self.members_per_person == 1
-        return self.curve().exact and one_sum
+        return self.curve().exact
 
     def curve(self, node: int | None = None) -> Curve:
         """Privacy curve of one node: epsilon(delta), delta(epsilon), mu and the trade-off.

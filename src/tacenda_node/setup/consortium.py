@@ -25,6 +25,7 @@ from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda.formats.files import write_text
 from tacenda.formats.text import canonical_json, from_toml, toml
 from tacenda.planning.contract_terms import PLANNED
+from tacenda.terms.setting import AUTO
 from tacenda_node.identity import certificates, contract_files
 from tacenda_node.identity.addresses import check_address
 from tacenda_node.identity.certificates import Identity, check_name, text_signed
@@ -441,8 +442,8 @@ def _departures(invitation: Invitation, contract: Contract) -> list[str]:
             return ["privacy.coalition"]
         if chosen is not None:
             privacy["coalition"] = chosen
-        rounds = terms.get("rounds", drafting.AUTO)
-        if rounds not in (drafting.AUTO, contract.rounds):
+        rounds = terms.get("rounds", AUTO)
+        if rounds not in (AUTO, contract.rounds):
             return ["rounds"]
         for name in (*PLANNED, "algorithm"):
             terms.pop(name, None)

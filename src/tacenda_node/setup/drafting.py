@@ -21,8 +21,10 @@ from tacenda.algorithms.registry import with_code
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.evaluation.private import counts_for
 from tacenda.formats.text import from_toml
+from tacenda.graph.groups import proposed_groups
 from tacenda.planning.contract_terms import PLANNED, choice_terms
 from tacenda.terms.closing import EXACT
+from tacenda.terms.setting import AUTO
 from tacenda_node.identity.contract import Contract, Member
 from tacenda_node.identity.contract_files import named_edges
 from tacenda_node.peer import agreed_tables
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from tacenda.data.schema import Schema
     from tacenda.planning import Plan
 
-AUTO = "auto"
 USUAL_SHARE = 0.2  # of every member's records, held out for the evaluation
 DEFAULT_COALITION = 1  # as in `tacenda plan` and `tacenda fit`
 FIRST_SHARE = 0.1  # of a table whose share is still open, to find its noise
@@ -130,8 +131,13 @@ def draft(
     elif isinstance(values.get("algorithm"), dict):
         values["algorithm"] = with_code(values["algorithm"])
     values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
-    contract = Contract.build(values)
+    auto = values.get("groups") == AUTO
+    contract = Contract.build({**values, "groups": 1} if auto else values)
     plan = make_plan(contract)
+    if auto and plan.spec.algorithm.traits.joins_groups:  # a contract states the number
+        count = proposed_groups(len(contract.members), plan.coalition)
+        contract = Contract.build({**values, "groups": count})
+        plan = make_plan(contract)
     if contract.evaluation is not None:
         closing_plan(contract)  # nothing is drafted that a node would refuse
     noise = agreed_tables.TableNoise([], {})

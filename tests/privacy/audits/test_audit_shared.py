@@ -26,7 +26,7 @@ from tacenda.auditing.sampling import TrialNoise
 from tacenda.auditing.shared_noise import Moments, _declared_row, covariance, declared_chance
 from tacenda.auditing.stage import AHEAD_COSINE
 from tacenda.graph.coalition import leverage
-from tacenda.runtime import budget
+from tacenda.runtime import spec
 
 FOUR_REGULAR = tc.graph.random_regular(8, 4, seed=0)
 RING = tc.graph.ring(8)
@@ -86,7 +86,7 @@ NAMED = {fault.name: fault for fault in FAULTS}
 @contextmanager
 def planted(fault: Fault) -> Iterator[None]:
     """The fault in the source of noise, or in the planning, beneath the production door."""
-    shared, gaussian, real = TrialNoise.shared, TrialNoise.add_gaussian, budget.leverage
+    shared, gaussian, real = TrialNoise.shared, TrialNoise.add_gaussian, spec.leverage
     edges = len(tc.graph.Topology.of(fault.graph).edges)
 
     def faulty(self: Any, known: Any, turn: int, call: int, dim: int) -> Any:
@@ -108,9 +108,7 @@ def planted(fault: Fault) -> Iterator[None]:
             lambda s, n, t, c, parts, std: gaussian(s, n, t, c, parts, fault.own * std),
         )
         if fault.planned is not None:
-            patch.setattr(
-                budget, "leverage", lambda topology, c, q: real(topology, c, fault.planned)
-            )
+            patch.setattr(spec, "leverage", lambda topology, c, q: real(topology, c, fault.planned))
         yield
 
 

@@ -31,7 +31,7 @@ from tacenda.privacy.statement import Statement
 from tacenda.questions import facts
 from tacenda.questions.facts import Facts
 from tacenda.questions.statistics import STATISTICS
-from tacenda.runtime import budget
+from tacenda.runtime import budget, spec
 
 A = tc.algorithms
 ALL = cases() + chain_statistics.cases()
@@ -160,7 +160,7 @@ def test_a_fault_between_two_parts_breaks_the_chain(
     planted = plant(honest)
     monkeypatch.setattr(owner, name, planted)
     # Where a module took the function by its name
-    for module in (budget, door, facts):
+    for module in (budget, door, facts, spec):
         if getattr(module, name, None) is honest:
             monkeypatch.setattr(module, name, planted)
     with pytest.raises(AssertionError, match=r"loses|lost|charges|Arrays are not equal"):

@@ -213,3 +213,15 @@ def test_labels_beyond_the_bound_are_refused_by_the_schema_alone(tmp_path: Path)
     )
     with pytest.raises(InputError, match="declare label_bound = 12"):
         checked_schema(contract, tmp_path / "schema.toml")
+
+
+def test_groups_are_proposed_for_the_number_of_members() -> None:
+    cards, privacy = _cards(*[900] * 12), {"epsilon": 1.0, "delta": 1e-5, "coalition": 1}
+    how = {"algorithm": {"name": "treegd"}, "rounds": 4, "graph": "complete"}
+    terms = _terms(groups="auto", privacy=privacy, **how)
+    found = drafting.draft(cards, terms, small_schema())
+    assert found.contract.to_plain()["groups"] == 4
+    few = drafting.draft(cards[:5], terms, small_schema())
+    assert "groups" not in few.contract.to_plain()
+    terms["algorithm"] = {"name": "ipadmm", "penalty": 0.1}
+    assert drafting.draft(cards, terms, small_schema()).contract.groups == 1
