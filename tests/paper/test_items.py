@@ -3,12 +3,14 @@ there."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from support import functions_of
+from tacenda_papers.experiments.registry import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8").partition("## Item by item")[2]
@@ -44,3 +46,17 @@ def test_a_row_names_its_file_and_its_test(line: list[str]) -> None:
     assert (ROOT / file.strip("`")).is_file(), file
     path, _, name = test.strip("`").partition("::")
     assert name.startswith("test_") and name in functions_of(ROOT / "tests" / path), test
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_page_shows_its_figures_its_rows_the_command_and_its_size(name: str) -> None:
+    """docs/results has a page of every experiment, and what it links to is there."""
+    folder = ROOT / "docs" / "results"
+    page = (folder / f"{name}.md").read_text("utf-8")
+    figures = re.findall(r"\]\((figures/[^)]+\.svg)\)", page)
+    (rows,) = re.findall(r"\]\((rows/[^)]+/rows\.csv\.gz)\)", page)
+    assert figures and all((folder / path).is_file() for path in (*figures, rows))
+    size = rows.split("/")[1]
+    assert f"`tacenda experiment run {name} --{size}" in page
+    assert f" Shown: {size} size" in page
+    assert f"results/{name}.md" in (ROOT / "docs" / "results.md").read_text("utf-8")
