@@ -16,6 +16,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.inference import GradientMoments
 from tacenda.questions.counts import ClassCounts, CountSums, QuantileSums, ValueSums
 from tacenda.questions.hazards import HazardMoments
+from tacenda.questions.outcomes import OutcomeCounts
 from tacenda.questions.statistics import STATISTICS, Count, Statistic
 from tacenda.questions.tables import ColumnCells, Tables, TableSums
 from tacenda.selection import CandidateScores
@@ -37,6 +38,12 @@ def _numbers(*pairs: Pair, start: np.ndarray | None = None) -> Family:
 
 
 FAR = _numbers(Pair("both labels", X, 1.0, X, -1.0), Pair("both rows", X, 1.0, -X, 1.0))
+OUTCOMES = Family(
+    {"loss": "multinomial", "data_norm": 1.0, "strength": 0.01, "regulariser": "l2"},
+    (Pair("lowest and highest", X, 0, X, 2),),
+    (np.zeros(2), 0),
+    classes=(0, 1, 2),
+)
 CELLS = (ColumnCells(0, (0.5,), True, 1.0), ColumnCells(0, (), False, 2.0))
 EXAMPLES: dict[str, Callable[[], tuple[Statistic, Family]]] = {
     "count": lambda: (Count(), _two_classes((0.0, 0.0))),
@@ -44,6 +51,7 @@ EXAMPLES: dict[str, Callable[[], tuple[Statistic, Family]]] = {
     "value-sums": lambda: (ValueSums(-1.0, 1.0), FAR),
     "count-sums": lambda: (CountSums(12.0), FAR),
     "quantile-sums": lambda: (QuantileSums(-1.0, 1.0, 0.9), FAR),
+    "outcome-counts": lambda: (OutcomeCounts("ordinal", 3), OUTCOMES),
     "table-sums": lambda: (
         TableSums(1, CELLS),
         _numbers(Pair("both ends", np.array([0.0, 0.6, 0.6]), 0.0, np.zeros(3), 0.0)),

@@ -77,6 +77,9 @@ class Problem:
         On how many nodes the same person may be; the guarantee then covers all of them together.
     person_key : bytes or None, default=None
         Secret key of the draw of kept records; None takes a public one, as a simulation may.
+    one_record : bool, default=False
+        Whether the records of a "person" are rows that were made of one record, so that the
+        guarantee is for that record. A loss that makes rows by itself says so.
     fingerprints : ndarray of uint64 or None, default=None
         Of the records as they were read (`Dataset.fingerprints`), in any order: a lasting ledger
         knows the records again by them. None: it knows them by the rows.
@@ -126,6 +129,7 @@ class Problem:
         records_per_person: int = 1,
         members_per_person: int = 1,
         person_key: bytes | None = None,
+        one_record: bool = False,
         fingerprints: Array | None = None,
         beside: Floats | None = None,
         **settings: Unpack[DeclaredOptions],
@@ -150,8 +154,7 @@ class Problem:
         self.partition: str | None = getattr(shards, "kind", None)
         self.records_per_person = checks.whole("records_per_person", records_per_person, least=1)
         self.members_per_person = checks.whole("members_per_person", members_per_person, least=1)
-        # Whether the "person" is a record, of which the loss makes so many rows
-        self.one_record, self.fingerprints = False, fingerprints
+        self.one_record, self.fingerprints = bool(one_record), fingerprints
         given = getattr(shards, "persons", None) if persons is None else persons
         table = read_shards(shards)
         shares = None if weights is None else joined_weights(table, weights, weight_bound)

@@ -73,7 +73,8 @@ class Facts:
     each size is the node's number of records. records_per_person: k, where the unit is a person
     with at most k records of one node; 1 where it is a record. exactly: every
     person has exactly k records. members_per_person: on how many nodes a person may be.
-    one_record: the "person" is a record, of which the loss makes k rows.
+    one_record: the "person" is a record, of which the loss makes k rows. one_beside: only one of
+    these has a row beside it, from which tables are counted.
     """
 
     sizes: Array
@@ -89,6 +90,7 @@ class Facts:
     members_per_person: int = 1
     exactly: bool = False
     one_record: bool = False
+    one_beside: bool = False
     _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -118,6 +120,7 @@ class Facts:
             members_per_person=problem.members_per_person,
             exactly=problem.exactly,
             one_record=problem.one_record,
+            one_beside=problem.loss.stacked and problem.store.beside is not None,
         )
 
     @classmethod
@@ -318,7 +321,7 @@ class Facts:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
         norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
         (`problem.statistics`); k times that when a person changes."""
-        own = float(statistic.norm), bool(statistic.non_negative), statistic.once
+        own = float(statistic.norm), bool(statistic.non_negative), statistic.beside
         key = f"statistic {own!r}"
         found = self._known.get(key)
         if found is None:
@@ -328,8 +331,8 @@ class Facts:
 
     def statistic_distance(self, statistic: Statistic) -> float:
         """The same for one node: all have the same, whatever their sizes."""
-        # Of the rows that a loss makes of a record only one has a row beside it
-        rows = 1 if self.one_record and statistic.once else self.records_per_person
+        once = self.one_record and self.one_beside and statistic.beside
+        rows = 1 if once else self.records_per_person
         moved = nonnegative_change if statistic.non_negative else records_changed
         factor = moved(self.adjacency, rows)
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)

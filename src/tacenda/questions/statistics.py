@@ -144,9 +144,7 @@ class Statistic(ABC):
 
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]] = KINDS
-    # Whether it reads the rows beside a record's, of which there is one however many rows a loss
-    # makes of the record
-    once: ClassVar[bool] = False
+    beside: ClassVar[bool] = False  # whether it reads the rows beside the records', where there are
 
     @property
     @abstractmethod

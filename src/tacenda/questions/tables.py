@@ -221,7 +221,7 @@ class Tables(Statistic):
     """
 
     name: ClassVar[str] = "tables"
-    once: ClassVar[bool] = True
+    beside: ClassVar[bool] = True
 
     parts: tuple[tuple[int, tuple[ColumnCells, ...], float], ...]
 

@@ -178,7 +178,7 @@ def facts_of(contract: Contract) -> Facts:
         **declared_of(contract), classes=len(p.classes or ()), prefix="contract field problem."
     )
     sizes = np.array([contract.trained_size(name) for name in contract.names], float)
-    return Facts(
+    found = Facts(
         sizes,
         p.n_features * constants.n_outputs,
         constants,
@@ -187,6 +187,8 @@ def facts_of(contract: Contract) -> Facts:
         records_per_person=contract.privacy.person[0],
         members_per_person=contract.privacy.person[1],
     ).of_outcomes(len(p.classes or ()))
+    tables = contract.tables is not None and contract.has_training
+    return replace(found, one_beside=found.one_record and tables)
 
 
 class _Watch(BlankQueries):

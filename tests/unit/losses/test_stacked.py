@@ -104,6 +104,9 @@ def test_rows_beside_a_record_count_once() -> None:
     facts, plain = Facts.of(problem), Facts.of(tc.Problem([(X, y > 1)], classes=(False, True)))
     assert facts.statistic_distance(asked) == plain.statistic_distance(asked)
     assert np.isfinite(problem.store.beside).all(axis=1).sum() == N
+    # Without rows beside them, each of a record's rows would be counted
+    bare = Facts.of(tc.Problem([(X, y)], loss="ordinal", classes=range(4)))
+    assert bare.statistic_distance(asked) == pytest.approx(3 * plain.statistic_distance(asked))
 
 
 def test_what_does_not_fit_is_refused() -> None:
