@@ -17,6 +17,9 @@ from groups_stage import (
 )
 from losses_stage import TERMS, check_spent, check_the_rest, live_until
 from node_stage import Crowd, simulated, small_contract
+from tacenda.data.encoding import encode
+from tacenda.data.schema import Schema
+from tacenda.runtime.result import load
 from tacenda_node.peer.run_plan import make_plan
 
 WHITENED: dict[str, Any] = {
@@ -74,29 +77,40 @@ def test_own_keys_and_a_kill(tmp_path: Path) -> None:
     check_spent(crowd, crowd.names)
 
 
+def log_loss(crowd: Crowd, model: np.ndarray) -> float:
+    """Of all members' records."""
+    schema = Schema.read(crowd.stage.schema)
+    sets = [encode(schema, crowd.stage.data[name]) for name in crowd.names]
+    y = np.concatenate([one.y for one in sets])
+    scores = np.vstack([one.X for one in sets]) @ model.reshape(-1)
+    return float(np.mean(np.logaddexp(0, -np.where(y == y.max(), 1, -1) * scores)))
+
+
 @pytest.mark.slow
-def test_a_member_that_lies_moves_the_model_little(tmp_path: Path) -> None:
-    """The same run with an honest member and with one whose rows are false: one model each, near
-    each other, and all others name the group."""
-    honest = Crowd(tmp_path / "honest", grouped_contract(8, 4, rounds=10))
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_a_member_that_lies_moves_the_model_little(tmp_path: Path, size: float) -> None:
+    """Over 20 rounds it costs at most 0.02 in log loss, all others have one model, and all of them
+    name the group."""
+    honest = Crowd(tmp_path / "honest", grouped_contract(8, 4, rounds=20))
     honest.start()
-    usual = honest.finish()
-    crowd = Crowd(tmp_path / "crowd", grouped_contract(8, 4, rounds=10))
+    usual = log_loss(honest, honest.finish()[0])
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(8, 4, rounds=20))
     liar, rest = "m5", [name for name in crowd.names if name != "m5"]
     try:
         crowd.start(*rest)
-        crowd.start_as(liar, live_with_a_lie, 3.0)
+        crowd.start_as(liar, live_with_a_lie, size)
         codes = crowd.wait(150, rest)
     finally:
         crowd.stop()
     assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
-    results = crowd.stage.results()
-    models = [results[name].models for name in rest]
+    folders = {name: crowd.folder(name) / "state" / "results" for name in rest}
+    results = {name: load(folders[name] / f"treegd-{name}.safetensors") for name in rest}
+    models = [result.models for result in results.values()]
     assert all(model.tobytes() == models[0].tobytes() for model in models)
-    assert np.abs(models[0] - usual[0]).max() < 1.0
-    for name in rest:
-        said = [word for word in results[name].warnings if "differ" in word]
-        assert len(said) == 1 and liar in said[0], results[name].warnings
+    assert log_loss(crowd, models[0]) <= usual + 0.02
+    for result in results.values():
+        said = [word for word in result.warnings if "differ" in word]
+        assert len(said) == 1 and liar in said[0], result.warnings
 
 
 PLACES = [(1, 1), (1, 3), (1, 5), (1, 8), (3, 7), (3, 9), (3, 11)]
