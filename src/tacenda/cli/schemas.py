@@ -355,9 +355,7 @@ def check(
         print(f"Not yet confirmed as public: {', '.join(found.unconfirmed)}.")
 
 
-app.command(short_help="Show where a file's numbers lie, or find private bounds (--private).")(
-    bounds
-)
+app.command(short_help="Find bounds for a file's numbers, or private ones (--private).")(bounds)
 
 
 @app.command("show")
