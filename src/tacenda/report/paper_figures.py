@@ -197,7 +197,7 @@ def _on_axes(chart: Chart, axes: Any) -> None:
     if chart.percent:
         from matplotlib.ticker import PercentFormatter
 
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     if sum(s.legend for s in chart.series) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
