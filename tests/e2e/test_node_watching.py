@@ -127,7 +127,7 @@ def test_statement_is_signed_and_every_change_is_found(
         (lambda p: p["body"]["privacy"].update(epsilon=1.0), "not signed"),
         (lambda p: p["body"]["privacy"]["charges"].pop(), "not signed"),
         (lambda p: p["body"].update(member="m1"), "not signed"),
-        (lambda p: p["body"].update(member="x"), "no member"),
+        (lambda p: p["body"].update(member="x"), "not a member"),
         (lambda p: p.update(signature="AAAA"), "not signed"),
         (lambda p: p.pop("signature"), "no signature"),
         (lambda p: p.update(format="other"), "format"),

@@ -258,8 +258,10 @@ def from_table(
         float, typer.Option(help="The largest share of records beyond each new bound.")
     ] = 0.02,
 ) -> None:
-    """Declare what a private table tells: narrower bounds of numbers, and stand-ins for missing
-    cells. The table was charged when it was made; its numbers cost nothing more.
+    """Declare what a private table tells.
+
+    Numbers get narrower bounds, missing cells stand-ins. The table was charged when it was made;
+    its numbers cost nothing more.
 
     Example: tacenda schema from-table patients.toml table.json -o narrow.toml
     """

@@ -220,6 +220,7 @@ def test_a_trial_depends_on_its_number_only() -> None:
         None,
         None,
         "metropolis",
+        1,
         1e-8,
         3,
     )

@@ -29,7 +29,7 @@ MAPPED = (
 
 def scene_of(algorithm: Any, privacy: tc.Privacy = TERMS, rounds: int = 3) -> Any:
     return _scene(
-        algorithm, privacy, rounds, None, None, 10, None, None, None, "metropolis", 1e-8, 1
+        algorithm, privacy, rounds, None, None, 10, None, None, None, "metropolis", 1, 1e-8, 1
     )
 
 

@@ -116,7 +116,7 @@ def test_the_audits_attack_what_simulate_runs(
     with monkeypatch.context() as patch:
         asked = noise_drawn(patch, TrialNoise)
         scene = attack._scene(
-            method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1e-8, 1
+            method, privacy, ROUNDS, problem, graph, 10, None, None, None, "metropolis", 1, 1e-8, 1
         )
         run_portion(scene.script(attack.stage.candidates(problem, None, "replace-one", 1)[0]), 0, 2)
         many = dict(asked)

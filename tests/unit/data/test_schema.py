@@ -133,7 +133,7 @@ NUMERIC = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
             {"label": {"name": "age", "classes": ["a", "b"]}},
             "label 'age' must not be among the columns",
         ),
-        ({"node_column": "ward"}, "node_column 'ward' must not be"),
+        ({"node_column": "age"}, "node_column 'age' must not be"),
         ({"missing": "impute"}, r"\['age', 'ward'\] have none"),
         ({"missing": "guess"}, "missing"),
         ({"row_norm": 0}, "row_norm"),

@@ -53,7 +53,8 @@ def test_what_was_not_run_is_said() -> None:
 def test_many_findings_are_counted_and_shown_by_one_of_each_kind() -> None:
     found = [finding(SOUND, k % 3 > 0, k != 1) for k in range(9)]
     told = claims.decide(ABOUT, {"one": found}).figures
-    assert told == "in 6 of 9 settings (5 clearly), for example Value True; Value False"
+    count = "in 6 of 9 settings (5 clearly; 3 of the others clearly not)"
+    assert told == f"{count}, for example Value True; Value False"
 
 
 def test_a_stated_epsilon_holds_where_the_true_one_is_no_larger() -> None:
