@@ -62,7 +62,7 @@ def test_live_table_on_a_terminal_and_cursor_given_back(tmp_path: Path) -> None:
     os.close(master)
     text = b"".join(seen).decode()
     assert "test: m0" in text  # the table's title
-    assert re.search(r"m1.*(not connected yet|nobody listens)", text)
+    assert re.search(r"m1.*(not connected yet|nothing listens)", text)
     assert re.search(r"m1.*connected ", text)
     assert text.count("\x1b[?25l") == 1
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
