@@ -12,10 +12,11 @@ import pytest
 from groups_stage import (
     live_with_a_false_concatenation,
     live_with_a_lie,
+    live_with_sums_of_its_own,
     live_with_two_group_sums,
     lying_root,
 )
-from losses_stage import TERMS, check_spent, check_the_rest, live_until
+from losses_stage import TERMS, absent_sets, changed_views, check_spent, check_the_rest, live_until
 from node_stage import Crowd, simulated, small_contract
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
@@ -71,8 +72,12 @@ def test_own_keys_and_a_kill(tmp_path: Path) -> None:
     finally:
         crowd.stop()
     assert all(row.tobytes() == found[0].tobytes() for row in found)
+    plan = make_plan(crowd.stage.contract)
     for name, result in crowd.stage.results().items():
-        assert 40.0 <= result.privacy.epsilon <= 50.0, name  # the smallest member loses most
+        own = plan.calibration.reserved.rows(np.array([plan.contract.position(name)]))
+        planned = plan.spec.statement(own, "keyed", n_nodes=1)
+        assert planned is not None and result.privacy is not None
+        assert result.privacy.epsilon == pytest.approx(planned.epsilon, rel=1e-9), name
         assert result.privacy.groups == 3
     check_spent(crowd, crowd.names)
 
@@ -186,3 +191,50 @@ def test_a_groups_root_with_two_sums_is_named_and_nobody_else(tmp_path: Path, po
         check_the_rest(crowd, rest, 6)
     else:
         assert 0 not in codes.values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [(1, 5), (3, 11)])
+def test_a_root_cannot_make_up_the_sums_of_all_groups_in_a_vote(
+    tmp_path: Path, place: tuple[int, int]
+) -> None:
+    """What it hands over is no total without the signatures of the groups' own roots: it has handed
+    over nothing, and is left out."""
+    contract = grouped_contract(7, absence={"policy": "continue", "limit_seconds": 8.0})
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.keep_own_signatures()
+    root = lying_root(contract)
+    rest = [name for name in crowd.names if name != root]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(root, live_with_sums_of_its_own, place, 1000)
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    assert absent_sets(crowd, rest[0]) == [root]
+    check_the_rest(crowd, rest, 6)
+    check_spent(crowd, rest)
+
+
+@pytest.mark.slow
+def test_fewer_members_than_groups_wait_for_who_is_away(tmp_path: Path) -> None:
+    """They stop in words, decide nothing, and go on when it is back."""
+    absence = {"policy": "continue", "limit_seconds": 6.0}
+    crowd = Crowd(tmp_path / "crowd", grouped_contract(4, 4, rounds=40, absence=absence))
+    rest = [name for name in crowd.names if name != "m2"]
+    try:
+        crowd.start()
+        crowd.until("m2", "round one done")
+        crowd.kill("m2")
+        codes = crowd.wait(100, rest)
+        assert set(codes.values()) == {2}, {name: crowd.output(name) for name in rest}
+        for name in rest:
+            assert "groups must be at most the number of members (3), not 4" in crowd.output(name)
+            assert not changed_views(crowd, name)
+        crowd.start()
+        found = crowd.finish()
+    finally:
+        crowd.stop()
+    assert all(row.tobytes() == found[0].tobytes() for row in found)
+    check_spent(crowd, crowd.names)

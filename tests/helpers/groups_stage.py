@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -90,4 +91,53 @@ def live_with_two_group_sums(
             return frames.encode(frames.replaced(other, signature=signature))
 
     session.Endpoint = Lying  # type: ignore[misc]
+    live(options, output)
+
+
+def live_with_sums_of_its_own(
+    options: dict[str, Any], output: str, place: tuple[int, int], more: int
+) -> None:
+    """The root of the tree, which hands down nothing in one place (round, call), asks for an
+    agreement, and shows in its vote sums of all groups that it has made up, each larger by `more`.
+    It ends once the others leave it out.
+    """
+    from tacenda_node.membership.agreement import Agreement
+    from tacenda_node.protocol import frames
+    from tacenda_node.protocol.signed_rows import Witness
+    from tacenda_node.wire.exchange import Exchange
+
+    send, freeze, holds, hear = Exchange._send, Agreement.freeze, Exchange.holds, Agreement.hear
+    made: list[Any] = []
+
+    def post(self: Exchange, key: Any, row: Any, peers: list[str]) -> None:
+        if key != (0, *place):
+            send(self, key, row, peers)
+            return
+        handshake = self._endpoint.handshake
+        false = frames.rows_frame(*key, row + row.dtype.type(more))
+        mine = signed_by(handshake.identity, handshake.contract, false)
+        claim = self._witness.claim_of(frames.replaced(false, signature=mine))
+        made.append(frames.Total(claim, false.dtype, false.shape, false.data))
+        self.keep_total(made[0])
+        agreement = self._check.agreement  # type: ignore[attr-defined]
+        agreement.propose(agreement.absent)
+        self._check([])
+
+    def held(self: Exchange) -> Any:
+        map, last = holds(self)
+        return (made[0].claim, made[0].claim) if made and place[0] == 1 else (map, last)
+
+    def stop(self: Agreement, stopped: int) -> None:
+        freeze(self, stopped)
+        for total in made:
+            self._tell(total)
+
+    def listen(self: Agreement, peer: str, frame: frames.Membership) -> None:
+        if self._me in frame.absent:
+            os._exit(9)
+        hear(self, peer, frame)
+
+    Exchange._send, Exchange.holds = post, held  # type: ignore[method-assign]
+    Witness.lose = lambda *_: None  # type: ignore[assignment, method-assign]
+    Agreement.freeze, Agreement.hear = stop, listen  # type: ignore[method-assign]
     live(options, output)

@@ -167,10 +167,7 @@ class RunSpec:
                 "Leave groups out, or use TreeGD or MomentRegression with masked noise and no "
                 "table beside them."
             )
-        if int(method.groups) > n:
-            raise UnsupportedError(
-                f"groups must be at most the number of members ({n}), not {method.groups}."
-            )
+        check_group_count(method, n)
         if method.closing_mixings:
             raise UnsupportedError(
                 f"groups must be 1 with {method.closing_mixings} closing mixings, not "
@@ -368,6 +365,14 @@ def check_privacy(privacy: Any, algorithm: Algorithm) -> Privacy | None:
     if algorithm.traits.shared_noise is not None:
         privacy.pooled(algorithm.title)
     return privacy
+
+
+def check_group_count(method: Method, members: int) -> None:
+    """Refuse more groups than there are members, or than remain of them."""
+    if int(method.groups) > members:
+        raise UnsupportedError(
+            f"groups must be at most the number of members ({members}), not {method.groups}."
+        )
 
 
 def match(problem: Problem, graph: Any) -> Topology:

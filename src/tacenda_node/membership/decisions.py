@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tacenda.errors import InputError, NetworkError, UnsupportedError
+from tacenda.runtime.spec import check_group_count
 from tacenda_node.membership.votes import Votes
 from tacenda_node.peer.run_plan import RunPlan, topology_of
 from tacenda_node.protocol import frames
@@ -241,6 +242,7 @@ def check_remaining(
     try:
         topology = topology_of(contract, absent)
         plan.spec.algorithm.check(plan.spec.facts, topology, contract.rounds, True)
+        check_group_count(plan.spec.method, topology.n)
     except (InputError, UnsupportedError) as broken:
         raise NetworkError(
             f"Without {', '.join(sorted(absent))} the run cannot go on: "

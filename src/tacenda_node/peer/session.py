@@ -115,7 +115,8 @@ class Session:
         if plan.spec.algorithm.traits.learns:
             self.exchange.map_place = min(place for place in places.totals if place[0] == 1)
         self._forms = forms
-        self._handed = HandedTotals(self._is_roots, forms, contract.problem.radius)
+        radius, holds = contract.problem.radius, self.witness.holds
+        self._handed = HandedTotals(self._is_roots, forms, radius, self._makers, holds)
         self._shown: list[Total] = []  # totals that a member may still lack, after a decision
         self.endpoint.on_membership = self._heard
         self.endpoint.on_total = self._shown_row
@@ -328,6 +329,13 @@ class Session:
             return False
         self.witness.hear(root, [claim])  # it may have signed another one for this place
         return True
+
+    def _makers(self, claim: Claim) -> list[str]:
+        """The roots of the groups whose sums a total of the whole tree joins, in order."""
+        groups = self.plan.spec.groups
+        view, round, call = claim.key
+        places = range(call - groups.count, call) if groups is not None else ()
+        return [self._root_of((view, round, k)) or "" for k in places]
 
     def _shown_row(self, peer: str, frame: Total) -> bool:
         """Take a total that is handed over, or a row that convicts whoever has signed it."""

@@ -37,7 +37,7 @@ from tacenda_node.identity.certificates import LONGEST_NAME
 from tacenda_node.watch.causes import LIFE_STATES, MOST_CAUSES, MOST_CHAIN, MOST_WANTED, SENT
 
 # The version of these frames. A node with another one is refused in words that every version reads.
-PROTOCOL = 9
+PROTOCOL = 10
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -191,14 +191,16 @@ class Rows(_Frame, frozen=True, tag="rows", omit_defaults=True):
     total: Claim | None = None
 
 
-class Total(_Frame, frozen=True, tag="total"):
+class Total(_Frame, frozen=True, tag="total", omit_defaults=True):
     """A row that went down the tree, with the root's signature on it; or one that no honest member
-    signs, with the signature of who has."""
+    signs, with the signature of who has. parts: where it joins the sums of groups, the signatures
+    of their own roots on these."""
 
     claim: Claim
     dtype: Annotated[str, Meta(pattern="^(f4|f8|u8)$")]
     shape: tuple[Annotated[int, Meta(ge=1, le=2**31)], Annotated[int, Meta(ge=1, le=2**31)]]
     data: bytes
+    parts: Annotated[list[Claim], Meta(max_length=10_000)] = []
 
 
 class Wait(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

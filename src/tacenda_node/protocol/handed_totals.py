@@ -3,12 +3,14 @@
     take(peer, frame)   BadFrame where the bytes are not those that the root has signed, or no row
     find(claim)         the total with the digest that the members' votes name, under their claim
 
-A total is used only if the members have agreed on it (`membership.agreement`).
+A total is used only if the members have agreed on it (`membership.agreement`), and one that joins
+the sums of groups only with the signatures of the groups' own roots: or the root of the whole tree
+could make up the sums of all groups for those who have none of them yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tacenda.runtime.places import Form
 from tacenda_node.protocol.frames import BadFrame, Claim, Total, replaced, rows_of
@@ -22,7 +24,8 @@ class HandedTotals:
 
     is_roots: whether the root of a claim's view has signed it; None if the view is unknown. forms:
     length and type of a row in each place (round, call). radius: the contract's, as for rows that
-    come down the tree: a root may sign any numbers.
+    come down the tree: a root may sign any numbers. makers: the roots of the groups whose sums a
+    total joins, in order; holds: whether a member has signed what it is said to have.
     """
 
     def __init__(
@@ -30,8 +33,11 @@ class HandedTotals:
         is_roots: Callable[[Claim], bool | None],
         forms: Mapping[tuple[int, int], Form],
         radius: float,
+        makers: Callable[[Claim], Sequence[str]] = lambda claim: (),
+        holds: Callable[[Claim], bool] = lambda claim: False,
     ) -> None:
         self._is_roots, self._forms, self._radius = is_roots, forms, radius
+        self._makers, self._holds = makers, holds
         self._totals: dict[str, dict[bytes, Total]] = {}
 
     def take(self, peer: str, frame: Total) -> bool:
@@ -50,5 +56,21 @@ class HandedTotals:
     def find(self, claim: Claim) -> Total | None:
         """The bytes are the giver's; whose they are and of which round, the votes say."""
         known = (given.get(claim.digest) for given in self._totals.values())
-        found = next((total for total in known if total is not None), None)
-        return None if found is None else replaced(found, claim=claim)
+        found = (replaced(total, claim=claim) for total in known if total is not None)
+        return next((total for total in found if self._is_of_groups(total)), None)
+
+    def _is_of_groups(self, total: Total) -> bool:
+        """Whether each group's own root has signed its part of the row."""
+        makers, (view, round, call) = self._makers(total.claim), total.claim.key
+        if len(total.parts) != len(makers):
+            return False
+        size = len(total.data) // max(1, len(makers))
+        for g, (maker, part) in enumerate(zip(makers, total.parts, strict=True)):
+            place = view, round, call - len(makers) + g
+            shape = total.shape[0], total.shape[1] // len(makers)
+            sums = replaced(total, shape=shape, data=total.data[g * size : (g + 1) * size])
+            if (part.member, part.key, part.digest) != (maker, place, digest(sums)):
+                return False
+            if not self._holds(part):
+                return False
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import count, takewhile
 
 from msgspec import msgpack
 
@@ -295,7 +296,17 @@ class Exchange:
             raise MemberCaught([self._witness.caught[giver]])
         self._totals[key] = claim
         if key not in self._of_group:
-            self.keep_total(frames.Total(claim, arrived.dtype, arrived.shape, arrived.data))
+            self._keep_own(claim, arrived)
+
+    def _keep_own(self, claim: frames.Claim, row: frames.Rows) -> None:
+        """Keep a total of this round; where it joins the sums of groups, with the signatures of
+        their roots, without which it is worth nothing to others."""
+        view, round, call = claim.key
+        groups = list(
+            takewhile(self._of_group.__contains__, ((view, round, call - k) for k in count(1)))
+        )
+        parts = [self._totals[key] for key in reversed(groups)]
+        self.keep_total(frames.Total(claim, row.dtype, row.shape, row.data, parts))
 
     def false_sums(self, tag: Tag) -> None:
         """What the root of the whole tree has signed under this tag is not what the groups' roots
@@ -319,10 +330,10 @@ class Exchange:
         raw = frames.encode(frame)
         self._commit([(key, peer, raw) for peer in peers])
         signed = self._witness.signed(frame)
-        mine = self._root.get(key) == self._endpoint.handshake.identity.name
-        if mine and key not in self._of_group:
-            claim = self._witness.claim_of(signed)
-            self.keep_total(frames.Total(claim, frame.dtype, frame.shape, frame.data))
+        if self._root.get(key) == self._endpoint.handshake.identity.name:
+            claim = self._totals[key] = self._witness.claim_of(signed)
+            if key not in self._of_group:
+                self._keep_own(claim, frame)
         leaving = frames.encode(signed)
         self._endpoint.post([(key, peer, leaving) for peer in peers])
         self._tell_digests(signed, peers)

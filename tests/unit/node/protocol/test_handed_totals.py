@@ -19,6 +19,39 @@ def total(value: float, root: str = "m0", width: int = 4, call: int = 2) -> fram
     return frames.Total(claim, frame.dtype, frame.shape, frame.data)
 
 
+def of_groups(rows: list[float], *makers: str) -> frames.Total:
+    """A total that joins one sum of each group, with what the groups' roots have signed."""
+    whole = frames.rows_frame(0, 1, 5, np.array([rows]))
+    claim = frames.Claim("m0", 0, 1, 5, digest(whole), "")
+    parts = []
+    for g, maker in enumerate(makers):
+        part = frames.rows_frame(0, 1, 5 - len(makers) + g, np.array([rows[2 * g : 2 * g + 2]]))
+        parts.append(frames.Claim(maker, 0, 1, part.call, digest(part), "signed"))
+    return frames.Total(claim, whole.dtype, whole.shape, whole.data, parts)
+
+
+def test_a_total_of_groups_needs_the_signatures_of_their_roots() -> None:
+    """The root of the whole tree has made none of the groups' sums but its own."""
+    forms, makers = {(1, 5): Form(4, np.dtype(float))}, ["m1", "m2"]
+    for false in (
+        of_groups([1.0, 2.0, 3.0, 4.0]),
+        of_groups([1.0, 2.0, 3.0, 4.0], "m1"),
+        of_groups([1.0, 2.0, 3.0, 4.0], "m2", "m1"),
+        frames.replaced(of_groups([1.0, 2.0, 3.0, 5.0]), parts=of_groups([1.0] * 4, *makers).parts),
+        of_groups([1.0, 2.0, 3.0, 4.0], "m1", "m2", "m3"),
+    ):
+        handed = HandedTotals(lambda _: True, forms, RADIUS, lambda _: makers, lambda _: True)
+        handed.take("m0", false)
+        assert handed.find(false.claim) is None
+        handed.take("m3", true := of_groups([1.0, 2.0, 3.0, 4.0], *makers))
+        assert handed.find(true.claim) == true
+        elsewhere = frames.replaced(true.claim, view=1)
+        assert handed.find(elsewhere) is None, "the sums are of another view"
+    unsigned = HandedTotals(lambda _: True, forms, RADIUS, lambda _: makers, lambda _: False)
+    unsigned.take("m3", true)
+    assert unsigned.find(true.claim) is None
+
+
 def totals() -> HandedTotals:
     forms = {(1, 2): Form(4, np.dtype(float))}
     return HandedTotals(lambda claim: claim.member == "m0", forms, RADIUS)
