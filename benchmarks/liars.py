@@ -2,11 +2,13 @@
 
     python -m benchmarks.liars             # the table and the false alarms, to the page
     python -m benchmarks.liars --seeds 2   # quickly, printed only
+    python -m benchmarks.liars --aimed     # lies along the gradient: all worst cases, printed only
 
 20 members with 1,000 records each, 10 features, epsilon 1, 20 rounds of whitened TreeGD, on the
 real algorithm, masks and sums of a simulation. One member adds the same false vector to its row in
 every release. Lies are in units of the largest value that an honest member can have ("bound"), or
-of the noise of a single member ("sd"); "moment" and "gradients" lie there alone. A cell is the log
+of the noise of a single member ("sd"); "moment" and "gradients" lie there alone. Aimed lies go
+along the first released gradient, or the one of the round. A cell is the log
 loss on fresh records beyond that of the honest run with one sum, the mean over seeds, and the worst
 one in brackets.
 """
@@ -18,6 +20,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -44,6 +47,37 @@ LIES: dict[str, tuple[str, float, str]] = {
     "10 sd, gradients": ("sd", 10.0, "gradients"),
     "1000 bound": ("bound", 1000.0, "all"),
 }
+AIMED = {  # along the gradient: the sign in every round
+    "against": lambda turn: -1.0,
+    "with": lambda turn: 1.0,
+    "late": lambda turn: -float(turn > 10),
+    "last": lambda turn: -float(turn > 17),
+    "alternate": lambda turn: 1.0 - 2.0 * (turn % 2),
+    "now": lambda turn: -1.0,  # along the gradient of each round
+}
+SIZES = [("sd", 5.0), ("sd", 10.0), ("sd", 20.0), *(("bound", x) for x in (0.03, 0.1, 0.3, 1.0))]
+
+
+@contextmanager
+def aimed(how: str) -> Iterator[None]:
+    """A member whose gradients are shifted along the sum that all release: it hears all rows first,
+    which is more than a member can."""
+    name, unit_of, size = how.split()
+    honest, first = Door.release_masked, []
+
+    def false(self: Any, value: Any, turn: int, call: int, weight: float) -> Any:
+        whole, unit = honest(self, value, turn, call, weight)
+        if turn > 1 or call > 0:
+            now = whole.sum(axis=0, dtype=np.uint64).view(np.int64) * unit
+            first.append(now)
+            along = now if name == "now" else first[0]
+            scale = self.plan.reach[turn - 1, 1] if unit_of == "bound" else self.plan.scale.max()
+            shift = AIMED[name](turn) * float(size) * scale / unit * along / np.linalg.norm(along)
+            whole[LIAR] += np.rint(shift).astype(np.int64).view(np.uint64)
+        return whole, unit
+
+    with mock.patch.object(Door, "release_masked", false):
+        yield
 
 
 @contextmanager
@@ -86,7 +120,7 @@ def run(sites: str, groups: int, lie: str, seed: int) -> tuple[float, str]:
     shards, (X, y) = shards_of(sites, seed)
     problem = tc.Problem(shards, loss="logistic", strength=1e-3, classes=(0, 1))
     graph = tc.graph.random_regular(MEMBERS, 6, seed=1)
-    with lying(lie), warnings.catch_warnings():
+    with lying(lie) if lie in LIES else aimed(lie), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found = tc.simulate(
@@ -139,13 +173,35 @@ def tables(seeds: int, alarms: int) -> Iterator[str]:
         yield f"| {sites} | " + " | ".join(f"{c} of {alarms}" for c in counts) + " |"
 
 
+def worst_aims(seeds: int) -> Iterator[str]:
+    """For each aim the worst of all sizes, sites and runs with four or six groups."""
+    plain = {(s, k): run(s, 1, "none", k)[0] for s in SITES for k in range(seeds)}
+    yield "| aim | worst of | log loss | where |"
+    yield "| --- | --- | --- | --- |"
+    for name in AIMED:
+        made = {
+            (sites, groups, f"{size:g} {unit}", k): run(sites, groups, f"{name} {unit} {size}", k)
+            for sites, groups, (unit, size) in product(SITES, (4, 6), SIZES)
+            for k in range(seeds)
+        }
+        beyond = {place: loss - plain[place[0], place[3]] for place, (loss, _) in made.items()}
+        worst = max(beyond, key=lambda place: beyond[place])
+        where = f"{worst[0]}, {worst[1]} groups, {worst[2]}"
+        yield f"| {name} | {len(made)} runs | {beyond[worst]:+.4f} | {where} |"
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=5, help="runs in a cell")
     parser.add_argument("--alarms", type=int, default=50, help="honest runs for false alarms")
     parser.add_argument("--write", action="store_true", help="into the page")
+    parser.add_argument("--aimed", action="store_true", help="only lies along the gradient")
     given = parser.parse_args()
+    if given.aimed:
+        for line in worst_aims(given.seeds):
+            print(line, flush=True)
+        return
     lines = []
     for line in tables(given.seeds, given.alarms):
         print(line, flush=True)

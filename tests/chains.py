@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "helpers")]
 
+import chain_losses  # noqa: E402
 import chain_statistics  # noqa: E402
 import chain_table  # noqa: E402
 from chain_cases import Case, Played, cases, play  # noqa: E402
@@ -30,7 +31,7 @@ def main() -> None:
     """Play, one line each, and write."""
     played: list[Played] = []
     wrong = 0
-    every = cases() + chain_statistics.cases()
+    every = cases() + chain_statistics.cases() + chain_losses.cases()
     with ProcessPoolExecutor(max_workers=PROCESSES) as pool:
         for case, found in zip(every, pool.map(attempt, every, chunksize=2), strict=True):
             if isinstance(found, str):

@@ -4,6 +4,7 @@ tests/protocol_vectors.py`. Keys are fixed, so the files change only where the p
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -15,17 +16,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 sys.path[:0] = [str(Path(__file__).parent / "helpers")]
 
+from tacenda.formats.text import strict  # noqa: E402
 from tacenda.graph.coalition import edge_streams  # noqa: E402
+from tacenda.graph.groups import grouped  # noqa: E402
 from tacenda.graph.topology import Topology  # noqa: E402
 from tacenda.privacy.accounting import events  # noqa: E402
 from tacenda.privacy.accounting.judge import judge  # noqa: E402
 from tacenda.privacy.lasting.chain import seal  # noqa: E402
 from tacenda.privacy.noise.key_chain import KeyChain  # noqa: E402
-from tacenda.privacy.noise.keyed import KeyedNoise  # noqa: E402
+from tacenda.privacy.noise.keyed import KINDS, KeyedNoise  # noqa: E402
+from tacenda_node.evidence.pack import FORMAT as EVIDENCE_FORMAT  # noqa: E402
+from tacenda_node.evidence.pack import sealed_text  # noqa: E402
+from tacenda_node.evidence.signed_statement import FORMAT as STATEMENT_FORMAT  # noqa: E402
+from tacenda_node.evidence.signed_statement import statement_text  # noqa: E402
 from tacenda_node.identity.contract import Contract  # noqa: E402
 from tacenda_node.identity.contract_files import signed_text  # noqa: E402
 from tacenda_node.identity.edge_keys import combine  # noqa: E402
 from tacenda_node.membership.votes import Vote, stand_text, statement  # noqa: E402
+from tacenda_node.peer.run_plan import make_plan  # noqa: E402
 from tacenda_node.protocol import frames  # noqa: E402
 from tacenda_node.protocol.signed_rows import digest, row_text, state_text  # noqa: E402
 
@@ -48,13 +56,15 @@ def sign(k: int, text: bytes) -> str:
     return base64.b64encode(private(k).sign(text)).decode()
 
 
-def contract() -> Contract:
-    """A small contract of three members with these keys."""
+def contract(n: int = 3, **terms: Any) -> Contract:
+    """A small contract of three members, or more, with these keys."""
     from node_stage import small_contract
 
-    plain = small_contract(
-        3, algorithm={"name": "treegd"}, privacy={"epsilon": 1.0, "delta": 1e-6, "coalition": 1}
-    ).to_plain()
+    usual: dict[str, Any] = {
+        "algorithm": {"name": "treegd"},
+        "privacy": {"epsilon": 1.0, "delta": 1e-6, "coalition": 1},
+    }
+    plain = small_contract(n, **{**usual, **terms}).to_plain()
     for k, member in enumerate(plain["members"]):
         member["signing_key"] = public(k)
     return Contract.build(plain)
@@ -70,6 +80,9 @@ def vectors() -> dict[str, Any]:
         "votes.json": of_votes(agreed),
         "ledger.json": of_ledger(),
         "charges.json": of_charges(),
+        "groups.json": of_groups(),
+        "statements.json": of_statements(),
+        "evidence.json": of_evidence(agreed),
     }
 
 
@@ -198,6 +211,71 @@ def of_charges() -> list[dict[str, Any]]:
         }
         for run, members in runs
     ]
+
+
+def of_groups() -> list[dict[str, Any]]:
+    """Who is in which group, with a share: 1 / (members among which each one is hidden)."""
+    found = []
+    graphs = [nx.complete_graph(6), nx.random_regular_graph(4, 12, seed=3), nx.cycle_graph(7)]
+    for graph, count, coalition in zip(graphs, (3, 3, 2), (1, 1, 2), strict=True):
+        topology = Topology.of(graph)
+        groups = grouped(topology, count, coalition)
+        found.append(
+            {
+                "edges": topology.edges.tolist(), "groups": count, "coalition": coalition,
+                "members": [some.tolist() for some in groups.members],
+                "masked_edges": groups.masks.edges.tolist(),
+                "roots": [int(root) for root in groups.trees.roots],
+                "leverage": groups.leverage(coalition)[0].tolist(),
+            }
+        )  # fmt: skip
+    return found
+
+
+def of_statements() -> list[dict[str, Any]]:
+    """What m1 signs about its run: of masked sums, of these in groups, of its own noise, of persons
+    with several records."""
+    masked: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "coalition": 1}
+    persons = {"records_per_person": 3, "members_per_person": 2, "adjacency": "add-remove"}
+    runs: list[tuple[int, dict[str, Any]]] = [
+        (3, {"algorithm": {"name": "treegd"}, "privacy": masked}),
+        (6, {"algorithm": {"name": "treegd"}, "privacy": masked, "groups": 3, "graph": "complete"}),
+        (3, {"algorithm": {"name": "dpadmm"}, "privacy": {"epsilon": 2.0, "delta": 1e-6}}),
+        (3, {"algorithm": {"name": "treegd"}, "privacy": {**masked, **persons}}),
+    ]
+    found = []
+    for n, terms in runs:
+        agreed = contract(n, **terms)
+        plan, place = make_plan(agreed), agreed.position("m1")
+        charges = plan.calibration.reserved.rows(np.array([place]))
+        said = plan.spec.statement(charges, KINDS[1], n_nodes=1)
+        assert said is not None
+        body = {
+            "member": "m1", "title": agreed.title, "run": agreed.run_id(),
+            "contract": agreed.hash(), "signing_key": public(1),
+            "signed_at": "2026-01-01T00:00:00+00:00", "privacy": strict(said.to_plain()),
+        }  # fmt: skip
+        signature = sign(1, statement_text(body))
+        values = {"format": STATEMENT_FORMAT, "body": body, "signature": signature}
+        found.append({"contract": agreed.to_plain(), "statement": values, "epsilon": said.epsilon})
+    return found
+
+
+def of_evidence(agreed: Contract) -> dict[str, Any]:
+    """The seal of a small pack: the texts of its files, and its manifest."""
+    files = {"contract/contract.toml": "title = 1\n", "ledger.jsonl": "", "page.html": "\u00e9\n"}
+    body = {
+        "member": "m1", "contract": agreed.hash(), "run": agreed.run_id(),
+        "ledger_head": [2, bytes(range(32)).hex()],
+        "tacenda": "0", "made_at": "2026-01-01T00:00:00+00:00",
+        "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
+    }  # fmt: skip
+    signature = sign(1, sealed_text(body))
+    return {
+        "key": public(1),
+        "files": files,
+        "manifest": {"format": EVIDENCE_FORMAT, "body": body, "signature": signature},
+    }
 
 
 def main() -> None:

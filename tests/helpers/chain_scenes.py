@@ -71,6 +71,8 @@ class Family:
     filler: tuple[np.ndarray, float]
     start: np.ndarray | None = None
     classes: tuple[Any, ...] | None = (-1, 1)
+    # Of tables beside a training: the rows of a filling record, and of the unit's two
+    beside: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,16 @@ def problems(family: Family, pair: Pair, scene: Scene) -> tuple[Any, Any, Any, d
     replaced = scene.relation == "replace-one"
 
     def made(which: int) -> Any:
-        shards, persons, weights = [], [], []
+        shards, persons, weights, tables = [], [], [], []
         for node, count in enumerate(OTHERS):
             count *= k if unit.exactly else 1
             x = [family.filler[0]] * count
             y = [family.filler[1]] * count
             ids = [f"{node}/{j // k if unit.exactly else j}" for j in range(count)]
             v = [1.0] * count
+            if family.beside is not None:
+                more_rows = k if node in scene.nodes and (which < 2 or replaced) else 0
+                tables += [family.beside[0]] * count + [family.beside[1 + which % 2]] * more_rows
             if node in scene.nodes and which < 2:
                 x += [pair.x if which == 0 else pair.x_other] * k
                 y += [pair.y if which == 0 else pair.y_other] * k
@@ -181,6 +186,8 @@ def problems(family: Family, pair: Pair, scene: Scene) -> tuple[Any, Any, Any, d
             more = {"persons": persons, "records_per_person": k, "members_per_person": unit.members}
         if not replaced:
             more["public_sizes"] = [scene.public_size or m + k for m in OTHERS]
+        if family.beside is not None:
+            more["beside"] = np.array(tables)
         if scene.weighted:
             more |= {"weights": weights, "weight_bound": WEIGHT_BOUND}
         whole = tc.Problem(shards, classes=family.classes, **more, **family.settings)

@@ -13,6 +13,7 @@ import json
 import math
 import sys
 import tomllib
+from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -141,6 +142,89 @@ def total(rows: list[list[int]]) -> list[int]:
     """The sum of all rows as numbers between -2^63 and 2^63."""
     sums = [sum(column) % WORDS for column in zip(*rows, strict=True)]
     return [one - WORDS if one >= WORDS // 2 else one for one in sums]
+
+
+# ---- section 4, groups
+def hidden_among(near: list[set[int]], inside: set[int], member: int, coalition: int) -> int:
+    """The fewest members that can be left around one, by trying every coalition."""
+    others = sorted(inside - {member})
+    tried = combinations(others, min(coalition, len(others)))
+    return min(len(_reached(near, inside - set(gone), member)) for gone in tried)
+
+
+def _reached(near: list[set[int]], inside: set[int], start: int) -> set[int]:
+    found, new = {start}, {start}
+    while new:
+        new = {w for v in new for w in near[v] & inside} - found
+        found |= new
+    return found
+
+
+def partition(n: int, edges: list[list[int]], count: int, coalition: int) -> list[list[int]]:
+    """Who is in which group; members as numbers from 0, in the contract's order."""
+    near: list[set[int]] = [set() for _ in range(n)]
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    tries = 1 if count in (1, n) or n > 2000 else min(n, 24)
+    best: tuple[tuple[float, int], list[set[int]]] | None = None
+    for k in range(tries):
+        grown = _grown(near, count, k * n // tries)
+        for groups in (grown, _mended(near, [set(g) for g in grown], coalition)):
+            sizes = [len(g) for g in groups]
+            worst = max(1 / hidden_among(near, g, v, coalition) for g in groups for v in g)
+            price = (worst, max(sizes) - min(sizes))
+            best = (price, groups) if best is None or price < best[0] else best
+        assert best is not None
+        if best[0] == (1 / max(n // count - coalition, 1), int(n % count > 0)):
+            break
+    assert best is not None
+    return sorted(sorted(g) for g in best[1])
+
+
+def _grown(near: list[set[int]], count: int, start: int) -> list[set[int]]:
+    n, seeds = len(near), [start]
+    while len(seeds) < count:
+        layers, reached = [set(seeds)], set(seeds)
+        while len(reached) < n:
+            layers.append({w for v in layers[-1] for w in near[v]} - reached)
+            reached |= layers[-1]
+        seeds.append(min(layers[-1]))
+    groups, free = [{seed} for seed in seeds], set(range(n)) - set(seeds)
+    while free:
+        can = [g for g in groups if any(near[v] & free for v in g)]
+        group = min(can, key=len)
+        around = [v for v in sorted(free) if near[v] & group]
+        chosen = min(around, key=lambda v: (-len(near[v] & group), len(near[v] & free), v))
+        group.add(chosen)
+        free.remove(chosen)
+    return groups
+
+
+def _mended(near: list[set[int]], groups: list[set[int]], coalition: int) -> list[set[int]]:
+    def lacking(*some: set[int]) -> int:
+        return sum(max(0, coalition + 1 - len(near[v] & g)) for g in some for v in g)
+
+    for _ in range(30):
+        changed = False
+        for v in range(len(near)):
+            old = next(g for g in groups if v in g)
+            options = []
+            for number, new in enumerate(groups):
+                if new is old or len(old) == 1 or not near[v] & new:
+                    continue
+                fall = lacking(old, new) - lacking(old - {v}, new | {v})
+                edges = len(near[v] & new) - len(near[v] & old)
+                options.append(((fall, len(old) - len(new) - 1, edges), -number))
+            gain, number = max(options, default=((0, 0, 0), 0))
+            rest = old - {v}
+            if gain > (0, 0, 0) and gain[1] >= -3 and _reached(near, rest, min(rest)) == rest:
+                old.remove(v)
+                groups[-number].add(v)
+                changed = True
+        if not changed:
+            break
+    return groups
 
 
 # ---- section 5: votes
@@ -272,6 +356,11 @@ def check_statement(contract: dict[str, Any], values: dict[str, Any]) -> float:
     return found
 
 
+def seal_text(body: dict[str, Any]) -> bytes:
+    """What a member signs when it seals a pack."""
+    return b"tacenda evidence v1\0" + canonical(body)
+
+
 def check_pack(folder: Path) -> dict[str, Any]:
     """Check a member's evidence pack: its files, seal, contract, statement and ledger."""
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
@@ -285,8 +374,7 @@ def check_pack(folder: Path) -> dict[str, Any]:
         raise Wrong("the files are not those of the list.")
     contract = tomllib.loads((folder / "contract/contract.toml").read_text("utf-8"))
     keys = {m["name"]: m["signing_key"] for m in contract["members"]}
-    seal = b"tacenda evidence v1\0" + canonical(body)
-    if not signed(keys[body["member"]], seal, manifest["signature"]):
+    if not signed(keys[body["member"]], seal_text(body), manifest["signature"]):
         raise Wrong("the pack is not sealed by its member.")
     if body["contract"] != contract_hash(contract):
         raise Wrong("the pack is of another contract.")

@@ -161,6 +161,10 @@ class Problem:
         self._persons: Array | None = None
         # Whether each person has exactly records_per_person records, so that counts are public
         self.exactly = False
+        if beside is not None and len(beside) != (count := int(table.offsets[-1])):
+            raise InputError(
+                f"beside has {len(beside)} rows for {count} records; give one for each."
+            )
         if given is not None:
             ids = joined_persons(table, given, self.members_per_person)
             key = PUBLIC_KEY if person_key is None else person_key

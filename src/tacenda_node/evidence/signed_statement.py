@@ -84,7 +84,7 @@ def write_statement(
             "covers": COVERS,
             "privacy": strict(evaluation[1].to_plain()),
         }
-    signature = identity.sign_text(_text(body))
+    signature = identity.sign_text(statement_text(body))
     values = {"format": FORMAT, "body": body, "signature": signature}
     return write_json(folder / FILE, values)
 
@@ -106,7 +106,7 @@ def verify_statement(path: str | Path, contract: Contract) -> SignedStatement:
     member = str(body.get("member"))
     if member not in contract.names:
         raise StateError(f"{path} is by {member!r}, which is not a member of the contract.")
-    if not text_signed(contract.member(member).signing_key, _text(body), signature):
+    if not text_signed(contract.member(member).signing_key, statement_text(body), signature):
         raise StateError(
             f"{path} is not signed by {member} with the key in the contract, or was changed "
             "afterwards; ask that member for its own file."
@@ -229,5 +229,6 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     return body, signature
 
 
-def _text(body: dict[str, Any]) -> bytes:
+def statement_text(body: dict[str, Any]) -> bytes:
+    """What a member signs."""
     return _PREFIX + canonical_json(body).encode()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import chain_losses
 import chain_statistics
 import chain_table
 import tacenda as tc
@@ -34,7 +35,7 @@ from tacenda.questions.statistics import STATISTICS
 from tacenda.runtime import budget, spec
 
 A = tc.algorithms
-ALL = cases() + chain_statistics.cases()
+ALL = cases() + chain_statistics.cases() + chain_losses.cases()
 # Their accountants convolve: seconds each
 SLOW = [c for c in ALL if c.algorithm.traits.sample != "all" or is_laplace(c.algorithm)]
 
@@ -117,6 +118,7 @@ def _of_one_record(honest: Any) -> Any:
     return lambda relation, most=1: honest(relation, 1)
 
 
+TABLED = chain_losses.with_tables(chain_losses.EXAMPLES["logistic"]())
 FAULTS: dict[str, tuple[Case, Any, str, Callable[[Any], Any]]] = {
     "a person at three members is charged as at one": (
         Case("", A.TreeGD(), Scene(TRAVELLER, "add-remove")),
@@ -141,6 +143,14 @@ FAULTS: dict[str, tuple[Case, Any, str, Callable[[Any], Any]]] = {
     "the statement speaks of the first node": (
         Case("", A.DPDDA(), Scene(at=1), "epsilon by node"),
         Statement, "curve", lambda honest: _first_node,
+    ),
+    "a record of several rows counts as one of them": (
+        Case("", A.TreeGD(), family=chain_losses.EXAMPLES["ordinal"]()),
+        adjacency, "records_changed", _of_one_record,
+    ),
+    "the sensitivity of a table beside a training is halved": (
+        Case("", A.Tabled(A.TreeGD(), chain_losses.ASKED, 0.3), family=TABLED),
+        Facts, "statistic_distance", _halved,
     ),
     "coalitions are forgotten": (
         Case("", A.TreeGD(), Scene(at=5)),

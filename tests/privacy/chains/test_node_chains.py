@@ -46,12 +46,14 @@ def sampled() -> Iterator[list[float]]:
         yield found
 
 
-def contract_of(algorithm: dict[str, Any], privacy: dict[str, Any]) -> Any:
+def contract_of(algorithm: dict[str, Any], privacy: dict[str, Any], groups: int = 1) -> Any:
+    """Of three members in a ring, or of three for each group, all neighbours of all."""
     problem = {
         "n_features": FEATURES, "classes": ["no", "yes"], "strength": 0.01, "clip_norm": CLIP,
     }  # fmt: skip
     return small_contract(
-        3, ROUNDS, FEATURES, algorithm=algorithm, problem=problem,
+        3 * groups, ROUNDS, FEATURES, algorithm=algorithm, problem=problem, groups=groups,
+        graph="complete" if groups > 1 else "ring",
         privacy={"epsilon": 2.0, "delta": 1e-5, **privacy},
     )  # fmt: skip
 
@@ -114,11 +116,14 @@ def releases(
     [{}, ADD_REMOVE, {**ADD_REMOVE, "records_per_person": 3}],
     ids=["record, replace-one", "record, add-remove", "person of 3"],
 )
-@pytest.mark.parametrize("name", ["dpdda", "treegd"])
-def test_the_chain_of_a_real_node_keeps_its_word(name: str, privacy: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "groups"), [("dpdda", 1), ("treegd", 1), ("treegd", 3)])
+def test_the_chain_of_a_real_node_keeps_its_word(
+    name: str, groups: int, privacy: dict[str, Any]
+) -> None:
+    """In groups of three as in a ring of three: a curious member leaves two in the sum."""
     masked = name == "treegd"
     terms = {**privacy, **({"coalition": 1} if masked else {})}
-    plan = make_plan(contract_of({"name": name}, terms))
+    plan = make_plan(contract_of({"name": name}, terms, groups))
     assert plan.on_lattice
     most = plan.spec.facts.records_per_person
     replaced = plan.spec.facts.adjacency == "replace-one"
@@ -126,7 +131,7 @@ def test_the_chain_of_a_real_node_keeps_its_word(name: str, privacy: dict[str, A
     two, again, others = releases(plan, records_of(plan, most if replaced else 0, "yes"))
     assert scales == again and booked == others, "noise and charges know nothing of the records"
     assert len(booked) == len(one) == sum(plan.releases)
-    members = 2 if masked else 1  # a curious neighbour leaves two in the ring's sum
+    members = 2 if masked else 1
     lost = []
     for a, b, scale, event in zip(one, two, scales, booked, strict=True):
         mu = float(np.linalg.norm(a - b)) / (scale * math.sqrt(members))

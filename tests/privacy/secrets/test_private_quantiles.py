@@ -20,7 +20,14 @@ from scipy.stats import chi2
 
 from tacenda import data
 from tacenda.data.encoding import as_read
-from tacenda.data.quantiles import Price, Search, private_bounds, private_cell, rank_distances
+from tacenda.data.quantiles import (
+    Price,
+    Search,
+    _tail,
+    private_bounds,
+    private_cell,
+    rank_distances,
+)
 from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
@@ -559,6 +566,13 @@ def test_the_epsilon_that_is_named_is_enough_and_hardly_more(tmp_path: Path) -> 
     with pytest.raises(PrivacyError):
         private_bounds(schema(), small, epsilon=0.9 * named, **given)
     assert private_bounds(schema(), small, epsilon=named, **given).tail <= 0.2
+
+
+def test_of_many_records_the_outer_hundredths_are_cut_off() -> None:
+    price = Price.of(8.0, 1e-5, 0.5, (Search.of(schema().columns[0], None),))
+    assert price.tail(10**7) < Fraction(1, 100)
+    assert _tail(None, price, 10**7) == Fraction(1, 100)
+    assert _tail(0.003, price, 10**7) == Fraction(3, 1000)  # as asked
 
 
 def test_money_on_a_logarithmic_scale_keeps_its_low_end(tmp_path: Path) -> None:

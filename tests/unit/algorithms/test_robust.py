@@ -58,6 +58,26 @@ def test_one_of_four_moves_it_no_further_than_the_others_lie(seed: int, size: fl
     assert np.linalg.norm(found - centre) <= 2 * 0.75 / 0.5 * radius
 
 
+@pytest.mark.parametrize("power", [-600, -1, 700])
+def test_the_median_does_not_depend_on_the_unit(power: int) -> None:
+    """Where squares would overflow or vanish, too: all numbers times a power of two."""
+    rng = np.random.default_rng(4)
+    means, weights = rng.normal(size=(5, 3)), np.full(5, 0.2)
+    np.testing.assert_array_equal(
+        joined(np.ldexp(means, power), weights), np.ldexp(joined(means, weights), power)
+    )
+
+
+@pytest.mark.parametrize("power", [-100, 0, 100])
+def test_short_and_long_means_are_cut_alike(power: int) -> None:
+    means = np.ldexp(np.random.default_rng(4).normal(size=(5, 3)), power)
+    found = cut(means, np.full(5, math.ldexp(0.01, power)), math.ldexp(0.5, power))
+    longest = math.ldexp(0.5 + 0.01 * (math.sqrt(3) + math.sqrt(2 * 20 * math.log(2))), power)
+    lengths = np.linalg.norm(means, axis=1)
+    assert (lengths > longest).any()
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), np.minimum(lengths, longest))
+
+
 def test_means_are_cut_at_the_bound_plus_the_reach_of_their_noise() -> None:
     rng, width, std = np.random.default_rng(0), 30, 0.4
     honest = rng.normal(size=(20_000, width)) * std

@@ -60,6 +60,11 @@ def test_a_share_of_one_budget_pays_for_the_table(inner: Any) -> None:
     assert 0 < np.abs(total - exact).max() < 6 * noise
 
 
+def test_a_row_beside_each_record() -> None:
+    with pytest.raises(InputError, match="beside has 1 rows for 2 records"):
+        tc.Problem([(np.zeros((2, 3)), [0, 1])], classes=(0, 1), beside=np.zeros((1, 2)))
+
+
 def test_without_privacy_the_table_is_exact_and_the_model_the_same() -> None:
     found, plain = run(Tabled(TreeGD(), ASKED, 0.2), None), run(TreeGD(), None)
     np.testing.assert_array_equal(found.models, plain.models)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
+from scipy.stats import norm
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, mean_squared_error
 
 from tacenda.errors import InputError
@@ -103,7 +104,11 @@ def test_ways_to_search_leave_what_they_say() -> None:
     ways = {way.name: way for way in ways_to_search(4, 1.0, 1e-5)}
     # mu of (1, 1e-5) is 0.26805 (Dong, Roth and Su 2022, Corollary 1, solved by hand)
     assert ways["composition"].mu == pytest.approx(0.26805 / 2, rel=1e-4)
-    assert ways["composition"].found == 1
+    assert (ways["composition"].found, ways["composition"].trainings) == (1, 4)
+    for way in ways.values():
+        e, mu = way.epsilon, way.mu
+        delta = norm.cdf(-e / mu + mu / 2) - math.exp(e) * norm.cdf(-e / mu - mu / 2)
+        assert delta == pytest.approx(1e-5, rel=1e-6)
     assert ways["geometric"].mu > ways["composition"].mu
     assert ways["geometric"].found == pytest.approx(0.9)
     assert ways["geometric"].trainings == pytest.approx(27, rel=0.01)  # (1-z)/(1/m...) by hand

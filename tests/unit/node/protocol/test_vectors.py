@@ -10,11 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+import numpy as np
 import pytest
 
 import protocol_vectors
 import second_check as second
 from evidence_stage import MASKED, finished
+from tacenda.graph.groups import grouped
+from tacenda.graph.topology import Topology
 from tacenda_node.evidence import make
 
 FOLDER = protocol_vectors.FOLDER
@@ -84,6 +88,59 @@ def test_masks_and_totals() -> None:
     ]
     noise = [sum(values) for values in zip(*(m["noise"] for m in v["members"]), strict=True)]
     assert v["total"] == [a + b for a, b in zip(plain, noise, strict=True)]
+
+
+def test_groups() -> None:
+    """The same groups by a second program from the page's words, and what each one hides."""
+    for v in read("groups.json"):
+        n = 1 + max(max(edge) for edge in v["edges"])
+        found = second.partition(n, v["edges"], v["groups"], v["coalition"])
+        assert found == v["members"]
+        assert all(root in group for root, group in zip(v["roots"], found, strict=True))
+        inner = [e for e in v["edges"] if any(set(e) <= set(group) for group in found)]
+        assert inner == v["masked_edges"]
+        near = [{b if a == k else a for a, b in inner if k in (a, b)} for k in range(n)]
+        for group in found:
+            for k in group:
+                hidden = second.hidden_among(near, set(group), k, v["coalition"])
+                assert 1 / hidden == v["leverage"][k]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_of_random_graphs_are_those_of_the_second_implementation(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 13))
+    graph = nx.random_labeled_tree(n, seed=seed)
+    graph.add_edges_from((int(a), int(b)) for a, b in rng.integers(0, n, (2 * n, 2)) if a != b)
+    topology = Topology.of(nx.convert_node_labels_to_integers(graph, ordering="sorted"))
+    edges = topology.edges.tolist()
+    for count in range(1, n + 1):
+        for coalition in (0, 1, 2):
+            first = [some.tolist() for some in grouped(topology, count, coalition).members]
+            assert second.partition(n, edges, count, coalition) == first, (count, coalition)
+
+
+def test_statements() -> None:
+    for v in read("statements.json"):
+        contract, values = v["contract"], v["statement"]
+        assert second.check_statement(contract, values) == pytest.approx(v["epsilon"], rel=1e-6)
+        body = values["body"]
+        less = {**body, "privacy": {**body["privacy"], "epsilon": v["epsilon"] / 2}}
+        with pytest.raises(second.Wrong, match="not signed"):
+            second.check_statement(contract, {**values, "body": less})
+        other = {**contract, "title": "another"}
+        with pytest.raises(second.Wrong, match="another contract"):
+            second.check_statement(other, values)
+
+
+def test_evidence() -> None:
+    v = read("evidence.json")
+    body, signature = v["manifest"]["body"], v["manifest"]["signature"]
+    assert second.signed(v["key"], second.seal_text(body), signature)
+    digests = {name: second.sha256(text.encode()) for name, text in v["files"].items()}
+    assert digests == body["files"]
+    changed = {**body, "files": {**body["files"], "ledger.jsonl": "0" * 64}}
+    assert not second.signed(v["key"], second.seal_text(changed), signature)
 
 
 def test_votes() -> None:
