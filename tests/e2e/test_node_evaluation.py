@@ -199,6 +199,21 @@ def dies_before_its_counts_leave(options: dict[str, Any], output: str) -> None:
     command(options, output)
 
 
+def dies_when_its_counts_leave(options: dict[str, Any], output: str) -> None:
+    """A member that is killed when its counts are booked and sent."""
+    from tacenda_node.wire import exchange
+
+    send = exchange.Exchange._send
+
+    def die(self: Any, *arguments: Any) -> None:
+        send(self, *arguments)
+        if self._contract.evaluates is not None and list(self._state.charges()):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    exchange.Exchange._send = die  # type: ignore[method-assign]
+    command(options, output)
+
+
 def with_another_model(options: dict[str, Any], output: str) -> None:
     from tacenda_node.peer import evaluation_run, run
 
@@ -429,6 +444,50 @@ def test_a_release_in_the_evaluation_is_not_paid_twice(tmp_path: Path) -> None:
     crowd.start("m0")  # and stays so
     assert crowd.wait(60, ["m0"]) == {"m0": 0}
     require_nothing_reserved(crowd, stay, before)
+
+
+@pytest.mark.slow
+def test_who_leaves_by_amendment_has_paid_for_the_counts_that_it_released(tmp_path: Path) -> None:
+    """m3 was killed when its counts were sent, and reads at its next start, still in the training's
+    farewell, that it has left: the counts are booked before the rest of the reservation is free."""
+    contract = small_contract(
+        5,
+        2,
+        finish_mixing="exact",
+        evaluation=TERMS,
+        algorithm={"name": "treegd"},
+        privacy=TRUSTING,
+        absence={"policy": "continue", "limit_seconds": 12.0},
+    )
+    real = {"rehearsal": False, "no_budget": True}
+    crowd = Crowd(
+        tmp_path,
+        contract,
+        ledgers=tmp_path / "ledgers",
+        options=dict.fromkeys(contract.names, real),
+    )
+    crowd.keep_own_signatures()
+    try:
+        crowd.start("m0", "m2", "m4")
+        crowd.start_as("m1", dies_before_leave)
+        crowd.start_as("m3", dies_when_its_counts_leave)
+        crowd.until("m3", "evaluation begins")  # though m1 has not taken leave of it
+        crowd.start("m1")
+        crowd.processes["m3"].join(120)
+    finally:
+        crowd.stop()
+    assert len(charges(crowd, "m3")) == 1
+    stay = _leave(crowd, "m3")
+    shutil.copy(amendment_path(crowd.contracts[stay[0]], 1), crowd.contracts["m3"].parent)
+    signatures = amendment_path(crowd.contracts["m3"], 1)
+    for name in stay:
+        run_main(
+            "contract", "sign", "--contract", signatures, "-i", crowd.folder(name) / "identity"
+        )
+    crowd.start("m3")
+    assert crowd.wait(60, ["m3"]) == {"m3": 2}
+    assert "has left the run by amendment" in crowd.output("m3")
+    require_nothing_reserved(crowd, ["m3"], {"m3": 1})
 
 
 @pytest.mark.parametrize(

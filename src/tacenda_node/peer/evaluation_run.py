@@ -155,10 +155,16 @@ class EvaluationRun:
         self._state.keep_mark(self._spending.mark)
 
     def give_back(self) -> None:
-        """Free what was reserved and will not be needed, and destroy the keys."""
-        if self._spending is not None:
-            self._spending.give_back()
-            self._state.destroy_keys()
+        """Free what was reserved and will not be needed, once what was released is booked, also
+        before a kill; destroy the keys."""
+        spending = self._spending
+        if spending is None:
+            return
+        self._state.destroy_keys()
+        booked_as = self._state.noted(BOOKED_AS, spending.run)
+        self._settle_what_is_there(spending, final=True, run=str(booked_as))
+        if booked_as != spending.run:  # the reservation for all members is not needed
+            spending.give_back()
 
     def texts(self, model: FinishedModel, absent: frozenset[str]) -> list[Contract]:
         """The closing run's contract, as derived from each text of the contract so far; the one in
@@ -252,9 +258,11 @@ class EvaluationRun:
         offsets = offsets_of_contract(self._contract, model)
         return Evaluated(replace(read, offsets=offsets), finished.digest)
 
-    def _settle_what_is_there(self, spending: Spending) -> None:
+    def _settle_what_is_there(
+        self, spending: Spending, *, final: bool = False, run: str | None = None
+    ) -> None:
         try:
-            spending.settle(self._state.charges(), final=False)
+            spending.settle(self._state.charges(), final=final, run=run)
         except (StateError, sqlite3.Error) as failed:
             self._log.warning("spending not settled yet", reason=type(failed).__name__)
 

@@ -133,19 +133,25 @@ class Spending:
                 "under a new contract."
             )
 
-    def settle(self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool) -> None:
-        """Write down what was charged so far;
-        after the last round the rest of the reservation is free again."""
+    def settle(
+        self, charges: list[tuple[Key, dict[str, Any]]], *, final: bool, run: str | None = None
+    ) -> None:
+        """Write down what was charged so far; after the last round the rest of the reservation is
+        free again. run: the one that it was charged to, by default this one."""
+        booked_as = self.run if run is None else run
         self._store.charge_many(
-            self.run, [(list(key), event_from_dict(event)) for key, event in charges]
+            booked_as, [(list(key), event_from_dict(event)) for key, event in charges]
         )
-        if final and any(run["open"] for run in self._store.runs() if run["run"] == self.run):
-            self._store.close_run(self.run)
+        if final:
+            self._close(booked_as)
 
     def give_back(self) -> None:
         """Free a reservation from which nothing was, or will be, released."""
-        if any(run["open"] for run in self._store.runs() if run["run"] == self.run):
-            self._store.close_run(self.run)
+        self._close(self.run)
+
+    def _close(self, run: str) -> None:
+        if any(known["open"] for known in self._store.runs() if known["run"] == run):
+            self._store.close_run(run)
 
     def __exit__(
         self,
