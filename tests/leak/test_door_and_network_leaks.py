@@ -157,11 +157,19 @@ def test_noise_in_the_objective_wants_a_public_linear_term(block: Any) -> None:
 
 
 def test_an_unreleased_centre_is_charged_as_one() -> None:
-    for given, directions in ((False, 1), (True, W.shape[1])):
+    """The round's epsilon stays, so that the noise is larger by how far a record moves the centre;
+    in one direction, which the noise does not know."""
+    charges = []
+    for centre in (lambda block: W, lambda block: 3.0 * block.gradient(W)):
         block, _, ledger = make_block(problem(4), scale=2.0)
-        block.release_argmin(W, Q, 3.0 * block.gradient(W) if given else W)
+        terms = block._queries.question(W, Q, centre(block)).terms
+        block.release_argmin(W, Q, centre(block))
         ((charge, _),) = ledger.charges
-        assert set(charge.entries["directions"]) == {directions}
+        charges.append((charge, terms.slope))
+    (released, slope), (hidden, wider) = charges
+    assert np.all(wider > 2 * slope)
+    assert set(hidden.entries["directions"]) == set(released.entries["directions"]) == {1}
+    assert np.allclose(hidden.entries["inner"], released.entries["inner"])
 
 
 def test_a_quadratic_weight_cannot_be_secret(block: Any) -> None:

@@ -72,8 +72,8 @@ class MADMM(Algorithm):
         "baseline of Zhang et al. (2018)",
         "loose",
         "Pure loss of the rounds is added up, with a loose curvature term.",
-        "Exact curvature term ln(1 + c1 c/(m kappa)), extra convexity where it pays, optimal "
-        "composition.",
+        "Exact curvature term ln(1 + c1 c/(m kappa)), extra convexity where it pays, an "
+        "account that knows the model's length.",
     )
 
     penalty: float | Schedule | PerNode = 0.5

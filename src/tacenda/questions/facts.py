@@ -479,7 +479,8 @@ class Facts:
         """The public terms of an argmin for objective perturbation.
 
         centre (n,): how far one record moves a centre that was not released. It then moves the
-        gradient by 2q times that in any of the dim directions, which leaves none to hide in.
+        gradient by 2q times that, in one more direction. The noise is drawn afterwards, so that its
+        part along that direction has the law of any one (`privacy.accounting.renyi`).
 
         A person's records add a Hessian of rank k times that of one record and of k times its
         trace; its determinant is largest when its eigenvalues are equal, and so the logarithm is k
@@ -498,7 +499,7 @@ class Facts:
             log_curvature=lambda kappa: most * k.log_curvature(self._protected, kappa),
             least_convexity=lambda logarithm: steepness / np.expm1(logarithm / (most * rank)),
             tolerance=self.tolerance,
-            directions=rank if centre is None else self.dim,
+            directions=rank,
         )
 
 

@@ -104,7 +104,7 @@ def open_argmin(
     facts: Facts, linear: Array, quadratic: Array, centre: Array | Bounded
 ) -> ObjectiveTerms:
     """The public terms of an argmin whose noise is inside its objective; a centre that was not
-    released moves the gradient too, in a direction that nothing is known of."""
+    released moves the gradient too, as far at every w."""
     refuse_secret_point(linear)
     if not isinstance(centre, Bounded):
         refuse_secret_point(centre)

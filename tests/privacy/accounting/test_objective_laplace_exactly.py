@@ -133,3 +133,60 @@ def test_curvature_alone_has_a_finite_bound():
     """No noise on the linear part is needed if a record moves no gradient: only ln det counts."""
     found = np.array(renyi_profile([(ObjectiveLaplace(0.0, 0.1, 10, 1, 0.0), 1)]).divergences)
     assert np.all(np.isfinite(found)) and np.all(found <= 0.1 + 1e-9)
+
+
+def some_loss(rng, lean):
+    """(slope, bend, largest bend) of a random convex loss whose slopes are within [-1, 1]: steps
+    of any place and steepness, which clipping and losses of one's own may have. The larger |lean|,
+    the closer all slopes are to its sign."""
+    share = rng.dirichlet(np.ones(2))
+    place, steep = rng.normal(0, 2, 2), np.exp(rng.uniform(-1.5, 1.5, 2))
+
+    def slope(u):
+        return (np.tanh((u[:, None] - place) * steep) @ share + lean) / (1 + abs(lean))
+
+    def bend(u):
+        away = np.clip((u[:, None] - place) * steep, -50, 50)
+        return (steep / np.cosh(away) ** 2) @ share / (1 + abs(lean))
+
+    return slope, bend, float(steep @ share / (1 + abs(lean)))
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("dim", [1, 2, 3, 10, 105])
+def test_no_sample_of_random_losses_exceeds_the_judge_s(dim, adjacency):
+    """One record against another of the same x, which is the worst, or of its opposite, beside a
+    shared one. All happens along x: the exact law of e there, and minimisers by bisection."""
+    rng, count = np.random.default_rng(dim), 50_000
+    sign = rng.choice([-1.0, 1.0])
+    mine, theirs, shared = (some_loss(rng, lean) for lean in (8.0, -8.0 * sign, 0.0))
+    curvature = math.exp(rng.uniform(math.log(0.01), math.log(0.2)))
+    rate, kappa = 1.0, max(mine[2], theirs[2]) / math.expm1(curvature)
+    s, z = rng.gamma(dim, 1 / rate, count), rng.standard_normal(count)
+    across = np.sqrt(rng.chisquare(dim - 1, count)) if dim > 1 else np.zeros(count)
+    along, across = (s * part / np.hypot(z, across) for part in (z, across))
+
+    def gradient(u):
+        return kappa * u + along + mine[0](u) + shared[0](u)
+
+    low, high = -(along + 2) / kappa, (2 - along) / kappa
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = gradient(middle) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    u = (low + high) / 2
+    assert np.abs(gradient(u)).max() < 1e-9 * kappa * max(1, np.abs(u).max())
+    other, bent = np.zeros(count), np.zeros(count)
+    if adjacency == "replace-one":
+        other, bent = sign * theirs[0](sign * u), theirs[1](sign * u)
+    moved = other - mine[0](u)
+    own = kappa + shared[1](u)
+    loss = rate * (np.hypot(along - moved, across) - s) + np.log((own + mine[1](u)) / (own + bent))
+    weight = np.exp(-loss)
+    assert abs(weight.mean() - 1) < 5 * weight.std() / math.sqrt(count)  # it is a loss
+    inner = rate * (2 if adjacency == "replace-one" else 1)
+    promised = judge([(ObjectiveLaplace(inner, curvature, dim, 1, 0.0), 1)], adjacency)
+    assert loss.max() <= promised.pure_epsilon + 1e-9
+    for epsilon in EPSILONS:
+        lost = np.maximum(-np.expm1(epsilon - loss), 0.0)
+        assert lost.mean() - 5 * lost.std() / math.sqrt(count) <= promised.delta(epsilon)

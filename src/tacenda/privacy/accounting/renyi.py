@@ -27,7 +27,9 @@ and psi is convex with its minimum 1 at 0: E psi(l) <= E max(psi(B), psi(-B)), w
 and grows for x >= 0, and of all joint laws of R and R' the one with R = R' has the largest mean of
 such functions of their sum: so R + R' is replaced by 2R. (add-remove: Delta = a x, tau = G/s, the
 same. A person with j records: Delta has up to j terms on either side, |Delta| <= 2jG, and tau =
-2jG/s counts the mean of their R, which is again replaced by R; L is that of all their records.)
+2jG/s counts the mean of their R, which is again replaced by R; L is that of all their records. A
+quadratic term around a centre that a record moves adds one vector to Delta, whatever w is: along it
+e is normal too, and its length counts like that of a x.)
 Rounds that see released values only compose by adding the logarithms.
 
 l2-Laplace noise
