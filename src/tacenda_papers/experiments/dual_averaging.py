@@ -226,9 +226,10 @@ def _course_findings(rows: Rows, words: str) -> list[Finding]:
     right = rows.where(metric=TEST).last()
     claim = f"without noise DP-DDA's test accuracy is above plain DDA's ({words})"
     made.append(below(right, PUBLISHED, plain, free, claim))
-    noisy = Rows([*right.where(mode=PUBLISHED, method=DP), *right.where(method=plain)])
-    claim = f"private DP-DDA's test accuracy is above plain DDA's without noise ({words})"
-    made.append(below(noisy, PUBLISHED, plain, DP, claim))
+    for mode in (PUBLISHED, SOUND):
+        noisy = Rows([*right.where(mode=mode, method=DP), *right.where(method=plain)])
+        claim = f"private DP-DDA's test accuracy is above plain DDA's without noise ({words})"
+        made.append(below(noisy, mode, plain, DP, claim))
     sound = rows.where(mode=SOUND, metric="suboptimality").last()
     for ours, theirs, what in ((DP, PLAIN, "one record a round"), (ALL, PLAIN_ALL, "all records")):
         if theirs in sound.distinct("method"):  # rows of earlier runs have no private plain DDA
@@ -366,6 +367,13 @@ CLAIMS = [
         (("dda-convergence", "falls at least like t^-0.8"),),
         "The slope over the last nine tenths of three epochs, with the experiments' gamma = 20 "
         "(0 in the theorem).",
+    ),
+    Claim(
+        PAPER,
+        "experiments",
+        "Even the private method converges faster than plain DDA without noise.",
+        (("dda-convergence", "still ends below plain DDA without noise"),),
+        "As published with noise whose epsilon is far above the claimed 1; and at (1, 0.01).",
     ),
     Claim(
         PAPER,
