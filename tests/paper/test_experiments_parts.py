@@ -24,6 +24,7 @@ from tacenda_papers.experiments import (
     judging,
     perturbation,
     recycled,
+    summary,
     tables,
     tuning,
 )
@@ -574,7 +575,6 @@ def test_weights_are_compared_at_equal_privacy_where_both_were_run() -> None:
 
 
 def test_a_page_says_how_much_of_the_full_size_it_shows() -> None:
-    from tacenda_papers.experiments import summary
     from tacenda_papers.experiments.player import Stored
 
     experiment = EXPERIMENTS["ipadmm-tradeoff"]  # 10 levels and 10 seeds at full size
@@ -742,3 +742,14 @@ def test_the_preference_for_dvp_is_told_both_ways() -> None:
     told = perturbation.verdict(found, Rows())
     assert "as published at 2 of 2 levels" in told
     assert "centred on released values, at 0 of 1 levels" in told
+
+
+def test_a_page_says_whom_a_comparison_of_bounds_favours() -> None:
+    def rows(*kinds: tuple[str, bool | None]) -> Rows:
+        return Rows({"mode": SOUND, "method": name, "exact": exact} for name, exact in kinds)
+
+    assert summary.favoured(rows(("a", False), ("b", False))) == ""
+    assert summary.favoured(rows(("a", True), ("b", None))) == ""
+    told = summary.favoured(rows(("a", False), ("b", True), ("c", True), ("c", False)))
+    assert "an upper bound: a; some runs of c." in told
+    assert told.endswith("favours them: b; some runs of c.")

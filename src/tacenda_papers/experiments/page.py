@@ -89,7 +89,7 @@ def _shown(e: Experiment, rows: Rows, found: list[Finding]) -> Shown:
         e.figure,
         e.question,
         e.settings,
-        e.chosen,
+        f"{e.chosen} {summary.favoured(rows)}".strip(),
         summary.ran(rows),
         verdict,
         reasons,

@@ -192,11 +192,29 @@ def _section(one: Stored, found: list[Finding]) -> str:
         f"**{e.survives(found, rows).strip()}**",
         pictures.in_markdown(one),
         lines,
+        *filter(None, [favoured(rows)]),
         *(_shown(t) for t in e.tables(rows)),
         f"Settings: {e.settings} {e.chosen} Shown: {extent(one)}, {ran(rows)}",
         "[All results](../results.md)",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def favoured(rows: Rows) -> str:
+    """Which methods a comparison at equal epsilon favours: those whose epsilon is exact, where that
+    of others is an upper bound; nothing where all have the same kind of account."""
+    sound = rows.where(mode=SOUND)
+    loose, sharp = (sound.where(exact=kind).distinct("method") for kind in (False, True))
+    if not (loose and sharp):
+        return ""
+    told = [
+        "; ".join(f"some runs of {name}" if name in other else name for name in names)
+        for names, other in ((loose, sharp), (sharp, loose))
+    ]
+    return (
+        f"At equal epsilon, the epsilon of these is an upper bound: {told[0]}. That of the others "
+        f"is exact, so that a comparison of the two kinds favours them: {told[1]}."
+    )
 
 
 def extent(one: Stored) -> str:
@@ -227,10 +245,11 @@ _READING = (
     "was tried before are written by hand. *As published* is the paper's own noise, whose epsilon "
     "may differ from the stated one; *at equal epsilon* (or *sound*), every method has the same "
     "accounted epsilon over the whole run. **The epsilon of DVP, penalty perturbation (M-ADMM-PP) "
-    "and R-ADMM is an upper bound** (≤): at an equal epsilon they may protect better than the "
-    "others, so such a comparison favours the others. A claim *depends* where some of its "
-    "statements hold and others do not, and is *undecided* where no deciding difference reaches "
-    "two standard errors; *not all clear* means that one of them does not. ± is the standard error "
+    "and R-ADMM, and of PVP with a closing round, is an upper bound** (≤): at an equal epsilon "
+    "they may protect better than the others, so such a comparison favours the others. A claim "
+    "*depends* where some of its statements hold and others do not, and is *undecided* where no "
+    "deciding difference reaches two standard errors; *not all clear* means that one of them does "
+    "not. ± is the standard error "
     "of a mean over the seeds."
 )
 _WORDS = {
