@@ -323,7 +323,7 @@ def print_promise(found: Any) -> None:
 def _plan(asked: Any, records: int, privacy: Any, nodes: int, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from tacenda.tables.forecasting import epsilon_of, forecast
+    from tacenda.tables.forecasting import enough, forecast
 
     told = forecast(asked, records, privacy, nodes)
     if as_json:
@@ -346,6 +346,4 @@ def _plan(asked: Any, records: int, privacy: Any, nodes: int, as_json: bool) -> 
         right=(1, 2, 3),
     )
     if told.unreadable:
-        print(
-            f"All would be readable at an epsilon of about {told.factor * epsilon_of(privacy):.2g}."
-        )
+        print(f"All would be readable at an epsilon of about {enough(privacy, told.factor):.2g}.")

@@ -170,17 +170,47 @@ class Asked:
                 values.append((np.clip(numbers, c.low, c.high) - c.low) / (c.high - c.low))
         group: Ints = np.zeros(len(table), np.int64)
         if self.by is not None:
-            group = level_places(schema, self.by, self.groups[:-1], table)
-            group = np.where(group < 0, len(self.groups) - 1, group)
+            group = group_places(schema, self.by, table)
         return rows_of(self.statistic, group, values)
 
 
 def levels_of(schema: Schema, by: str) -> tuple[str, ...]:
-    """Levels of a column, or classes of the label."""
-    found = {c.name: c.levels for c in schema.columns if isinstance(c, CategoricalColumn)}
+    """Levels of a column, classes of the label, or the two values of a two-valued number."""
+    found = {
+        c.name: c.levels
+        if isinstance(c, CategoricalColumn)
+        else tuple(f"{x:g}" for x in _two_values(schema, c.name))
+        for c in schema.columns
+    }
     if schema.label.classes is not None and not schema.label.survival:
         found[schema.label.name] = schema.label.classes
+    found = {name: levels for name, levels in found.items() if levels}
+    if not found:
+        raise InputError(
+            f"by must be a column of levels, and schema {schema.name!r} has none; declare {by!r} "
+            "as categorical, with its levels."
+        )
     return found[checks.one_of("by", by, list(found))]
+
+
+def group_places(schema: Schema, by: str, table: Table) -> Ints:
+    """(n,) place of each record's group, the last one for those without."""
+    levels = levels_of(schema, by)
+    two = _two_values(schema, by)
+    if two:
+        numbers = readable_numbers(schema, by, table)
+        places = np.select([numbers == two[0], numbers == two[1]], [0, 1], -1)
+    else:
+        places = level_places(schema, by, levels, table)
+    return np.where(places < 0, len(levels), places)
+
+
+def _two_values(schema: Schema, name: str) -> tuple[float, ...]:
+    """Of a two-valued number; nothing of other columns."""
+    for c in schema.columns:
+        if c.name == name and isinstance(c, NumericColumn) and c.two_valued and c.date is None:
+            return (c.low, c.high)
+    return ()
 
 
 def _column(part: Any, bins: int, quantiles: tuple[float, ...]) -> AskedColumn:

@@ -29,7 +29,7 @@ from tacenda.questions.tables import TableSums
 from tacenda.runtime.simulate import simulate
 from tacenda.tables.asked import BINS, QUANTILES, Asked
 from tacenda.tables.description import Description
-from tacenda.tables.forecasting import NoisyTableWarning, epsilon_of, forecast, noise_of
+from tacenda.tables.forecasting import NoisyTableWarning, enough, epsilon_of, forecast, noise_of
 
 SIMULATED = (
     "a simulation: its noise is floating-point and seeded, for trials and for people who may read "
@@ -167,7 +167,7 @@ def readable(asked: Asked, records: int, privacy: Privacy, nodes: int, noisy: st
         if noisy == "refuse" or len(asked.columns) == 1:
             raise PrivacyError(
                 f"{said}. Nothing was spent. Ask for fewer columns or groups, or fewer bins; an "
-                f"epsilon of about {told.factor * epsilon_of(privacy):.2g} would do; or "
+                f"epsilon of about {enough(privacy, told.factor):.2g} would do; or "
                 "set noisy to 'leave out' or 'keep'."
             )
         # The noisiest only: what it would have cost makes the others more readable

@@ -12,6 +12,8 @@ from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.graph import complete
+from tacenda.privacy.accounting.calibration import gaussian_mu
+from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.facts import Facts
 from tacenda.runtime.spec import RunSpec
@@ -162,6 +164,19 @@ def forecast(
 def epsilon_of(privacy: Privacy) -> float:
     """The least epsilon of any node."""
     return float(np.min(np.asarray(0.0 if privacy.epsilon is None else privacy.epsilon, float)))
+
+
+def enough(privacy: Privacy, factor: float) -> float:
+    """The least epsilon whose noise is smaller by that factor, rounded up to two digits. Noise
+    falls as mu grows, and epsilon grows faster than mu."""
+    least = epsilon_of(privacy)
+    if least > 0 and privacy.delta:
+        mu = factor * gaussian_mu(least, privacy.delta)
+        least = GaussianProfile(mu).epsilon(privacy.delta)
+    else:
+        least *= factor
+    unit = 10.0 ** (math.floor(math.log10(max(least, 1e-9))) - 1)
+    return math.ceil(least / unit * (1 - 1e-9)) * unit
 
 
 def noise_of(nodes: int) -> str:

@@ -29,7 +29,13 @@ from tacenda.questions.hazards import BOUND, HazardMoments, hazard_rows
 from tacenda.runtime.simulate import simulate
 from tacenda.tables.describing import SIMULATED, declared_size, placed
 from tacenda.tables.effects import FAR, HazardRatios
-from tacenda.tables.forecasting import NoisyTableWarning, epsilon_of, noise_of, planned_noise
+from tacenda.tables.forecasting import (
+    NoisyTableWarning,
+    enough,
+    epsilon_of,
+    noise_of,
+    planned_noise,
+)
 from tacenda.tables.surviving import survival_of
 
 ROUNDS = 6
@@ -292,7 +298,7 @@ def _readable(
         return
     raise PrivacyError(
         f"{said}. Nothing was spent. Ask for fewer columns; an epsilon of about "
-        f"{epsilon_of(privacy) * excess:.2g} would do; or set noisy to 'keep'."
+        f"{enough(privacy, excess):.2g} would do; or set noisy to 'keep'."
     )
 
 

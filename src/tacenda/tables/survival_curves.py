@@ -24,6 +24,7 @@ from tacenda.tables.estimates import Cells, Sizes, agreeing, whole_counts
 from tacenda.tables.life_table import LifeTable, LogRank, cells_of, counting, log_rank
 from tacenda.tables.saving import require_format, save
 from tacenda.tables.text import bracketed, number, share_text
+from tacenda.words import counted
 
 FORMAT = "tacenda-survival-1"
 TIMES = ("between points", "on points")
@@ -196,7 +197,7 @@ class SurvivalCurves:
         p = "below 0.0001" if found.p_value < 1e-4 else f"{found.p_value:.4f}"
         return (
             f"Log-rank test up to {found.last_point:g}: chi-squared {found.statistic:.2f} with "
-            f"{found.degrees} degrees of freedom, p {p}."
+            f"{counted(found.degrees, 'degree')} of freedom, p {p}."
         )
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Floats
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.data.cells import level_places, life_cells
+from tacenda.data.cells import life_cells
 from tacenda.data.label import Survival
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
@@ -26,12 +26,13 @@ from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
 from tacenda.questions.tables import TableSums, rows_of
-from tacenda.tables.asked import EVERYONE, NO_GROUP, levels_of
+from tacenda.tables.asked import EVERYONE, NO_GROUP, group_places, levels_of
 from tacenda.tables.describing import declared_size, placed, released_sum
 from tacenda.tables.forecasting import (
     LEVEL,
     MOST_SHARE,
     NoisyTableWarning,
+    enough,
     epsilon_of,
     noise_of,
     planned_noise,
@@ -168,8 +169,7 @@ class AskedCurves:
         """Make each record's row; none is refused."""
         group = np.zeros(len(table), np.int64)
         if self.by is not None:
-            group = level_places(schema, self.by, self.groups[:-1], table)
-            group = np.where(group < 0, len(self.groups) - 1, group)
+            group = group_places(schema, self.by, table)
         return rows_of(self.statistic, group, [life_cells(self.survival, schema, table)])
 
     def noise_reach(self, noise: float, records: float) -> float:
@@ -226,5 +226,5 @@ def _readable(
         return
     raise PrivacyError(
         f"{said}. Nothing was spent. Declare fewer points or groups; an epsilon of about "
-        f"{epsilon_of(privacy) * wide / MOST_SHARE:.2g} would do; or set noisy to 'keep'."
+        f"{enough(privacy, wide / MOST_SHARE):.2g} would do; or set noisy to 'keep'."
     )

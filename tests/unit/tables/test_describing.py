@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,52 @@ def test_files_hold_what_was_found(tmp_path: Path, plain: tuple[pd.DataFrame, De
     with pytest.raises(InputError, match="must end in"):
         found.save(tmp_path / "t.doc")
     assert found.at(0.6).row("age", "mean").cells[0].low > found.row("age", "mean").cells[0].low
+
+
+@pytest.mark.parametrize(("nodes", "epsilon"), [(1, 0.05), (4, 0.05), (4, 1.0)])
+def test_the_epsilon_that_is_named_is_enough_and_hardly_more(nodes: int, epsilon: float) -> None:
+    """Of a table, of curves and of hazard ratios: noise falls as mu grows, not as epsilon does."""
+    table = records(300 if epsilon < 1 else 60)
+    table["days"], table["seen"] = np.linspace(1, 400, len(table)), table["ill"]
+    schema = tc.data.Schema.build(
+        columns=list(SCHEMA.columns),
+        label=SCHEMA.label,
+        survival={"time": "days", "event": "seen", "happened": ["yes"], "points": [100, 200, 400]},
+    )
+    for ask in (
+        lambda e: tc.describe(schema, table, tc.Privacy(e), nodes=nodes),
+        lambda e: tc.survival(schema, table, tc.Privacy(e), nodes=nodes),
+        lambda e: tc.hazard_ratios(schema, table, tc.Privacy(e), columns=["arm"], nodes=nodes),
+    ):
+        with pytest.raises(PrivacyError) as refused:
+            ask(epsilon)
+        found = re.search(r"epsilon of about ([\d.e+]+) would do", str(refused.value))
+        assert found is not None, str(refused.value)
+        named = float(found[1])
+        with pytest.raises(PrivacyError):
+            ask(named / 1.1)
+        ask(named)
+
+
+def test_a_two_valued_number_makes_groups() -> None:
+    """As levels of the same two values do; other numbers are refused in words."""
+    table = records(400)
+    table["sex"] = np.where(table["arm"] == "a", 1, 2)
+    table.loc[:9, "sex"] = 3
+    fields = {"kind": "numeric", "name": "sex", "low": 1, "high": 2, "two_valued": True}
+    levels = {"kind": "categorical", "name": "sex", "levels": ["1", "2"]}
+    age = {"kind": "numeric", "name": "age", "low": 0, "high": 100}
+    one, two = (
+        tc.describe(
+            tc.data.Schema.build(columns=[age, sex], label=SCHEMA.label),
+            table,
+            None,
+            by="sex",
+            columns=["age"],
+        )
+        for sex in (fields, levels)
+    )
+    assert one.row("age", "mean").cells == two.row("age", "mean").cells
+    plain = tc.data.Schema.build(columns=[age], label={"name": "pay", "low": 0, "high": 5000})
+    with pytest.raises(InputError, match="must be a column of levels, and schema .* has none"):
+        tc.describe(plain, table, None, by="age")
