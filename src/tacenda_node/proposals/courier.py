@@ -119,6 +119,12 @@ class Courier:
                     f"{one.proposal.number} is left to a person: {found[0].sentence(policy.path)}"
                 )
                 continue
+            if runs(one) and settings.no_budget:
+                self._once(
+                    f"{one.proposal.number} is left to a person: node.toml sets no_budget, and "
+                    "members could propose one run after another; set a budget for all of them."
+                )
+                continue
             kept = self.box.accept(one.proposal.number, identity)
             self._accepted(kept)
             self._next = 0.0

@@ -196,6 +196,26 @@ def test_the_policy_answers_only_what_it_allows(town: Town, tmp_path: Path) -> N
         PolicyFile.read(policy)
 
 
+def test_without_a_budget_for_all_runs_a_person_accepts_each_of_them(town: Town) -> None:
+    """Or one member could propose runs without end, each within the policy's lines."""
+    schema, home = small_schema(4), town.boxes["m1"].home
+    schema.write(home / "schema.toml")
+    place = {"schema": "schema.toml", "data": "my.csv", "bind": "127.0.0.1:1"}
+    write_settings(home, {**place, "no_budget": True})
+    (home / "policy.toml").write_text(
+        'epsilon = 9.0\ndelta = 1e-4\nproposals = ["next", "stop"]\n'
+    )
+    said: list[str] = []
+    accepted: list[Any] = []
+    courier = Courier(home, accepted.append, said.append)
+    for proposal in (town.made("m0"), town.made("m2", "stop")):
+        town.boxes["m1"].take(proposal, {})
+    courier.look(home / "contract.toml", {"1"})
+    courier.close()
+    assert [one.proposal.kind for one in accepted] == ["stop"]
+    assert any("is left to a person" in words and "no_budget" in words for words in said)
+
+
 @pytest.mark.parametrize(
     ("title", "taken", "found"),
     [
