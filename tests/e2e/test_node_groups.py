@@ -164,6 +164,29 @@ def test_a_root_that_hands_down_false_sums_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_false_sums_that_one_member_was_handed_convict_the_root_with_all(tmp_path: Path) -> None:
+    """It shows the others the root's signature beside those of the groups' roots; or they would
+    take the root in again, and it them not, until no loss is left."""
+    contract = grouped_contract(7, absence={"policy": "continue", "limit_seconds": 8.0})
+    crowd = Crowd(tmp_path / "crowd", contract)
+    crowd.keep_own_signatures()
+    root = lying_root(contract)
+    rest = [name for name in crowd.names if name != root]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(root, live_with_a_false_concatenation, 3, ["m5"])
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert set(codes.values()) == {0}, {name: crowd.output(name) for name in rest}
+    for name in rest:
+        assert f"{root} has signed other sums of the groups" in crowd.log(name)
+        assert absent_sets(crowd, name) == [root]
+    check_the_rest(crowd, rest, 6)
+    check_spent(crowd, rest)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["stop", "continue"])
 def test_a_groups_root_with_two_sums_is_named_and_nobody_else(tmp_path: Path, policy: str) -> None:
     """Its two signatures meet. The root of the whole tree, which joined one of the sums, is not to

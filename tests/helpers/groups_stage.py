@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,32 +36,36 @@ def live_with_a_lie(options: dict[str, Any], output: str, size: float) -> None:
     live(options, output)
 
 
-def live_with_a_false_concatenation(options: dict[str, Any], output: str, turn: int) -> None:
+def live_with_a_false_concatenation(
+    options: dict[str, Any], output: str, turn: int, heirs: list[str] | None = None
+) -> None:
     """The root of the tree, which hands down other sums of the groups in one round than the groups'
-    roots have signed, the same to all."""
+    roots have signed, the same to all; or to these only, and nothing to the others."""
     from tacenda_node.peer import session
     from tacenda_node.protocol import frames
     from tacenda_node.wire import endpoint
 
     class Lying(endpoint.Endpoint):
         def post(self, messages: list[Any]) -> None:
-            super().post([(key, peer, self._false(key, raw)) for key, peer, raw in messages])
+            said = [m for m in messages if heirs is None or m[0] != place() or m[1] in heirs]
+            super().post([(key, peer, self._false(key, raw)) for key, peer, raw in said])
 
         def _false(self, key: Any, raw: bytes) -> bytes:
             frame = frames.stored(raw, frames.Rows)
-            last = max(call for round, call in session.places_of(plan()).totals if round == turn)
-            if key != (0, turn, last):
+            if key != place():
                 return raw
             rows = np.frombuffer(frame.data, f"<{frame.dtype}").reshape(1, -1)
             other = frames.rows_frame(*key, rows + rows.dtype.type(1))
             mine = signed_by(self.handshake.identity, self.handshake.contract, other)
             return frames.encode(frames.replaced(other, signature=mine))
 
-    def plan() -> Any:
+    @cache
+    def place() -> tuple[int, int, int]:
         from tacenda_node.identity import contract_files
         from tacenda_node.peer.run_plan import make_plan
 
-        return make_plan(contract_files.read(options["contract"])).spec
+        spec = make_plan(contract_files.read(options["contract"])).spec
+        return 0, turn, max(c for round, c in session.places_of(spec).totals if round == turn)
 
     session.Endpoint = Lying  # type: ignore[misc]
     live(options, output)

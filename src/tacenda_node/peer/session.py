@@ -338,13 +338,16 @@ class Session:
         return [self._root_of((view, round, k)) or "" for k in places]
 
     def _shown_row(self, peer: str, frame: Total) -> bool:
-        """Take a total that is handed over, or a row that convicts whoever has signed it."""
+        """Take a total that is handed over, or a row that convicts whoever has signed it: by its
+        values, or by the groups' sums beside it."""
         form = self._forms.get((frame.claim.round, frame.claim.call))
         try:
             if form is not None:
                 rows_of(frame, *form, self.contract.problem.radius)
         except UnfitRows as unfit:
             return self.witness.unfit(frame, str(unfit))
+        if self._handed.is_false(frame):
+            return self.witness.false_sums(frame)
         return self._handed.take(peer, frame)
 
     def _root_of(self, key: Key) -> str | None:

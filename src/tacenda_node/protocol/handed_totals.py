@@ -2,6 +2,8 @@
 
     take(peer, frame)   BadFrame where the bytes are not those that the root has signed, or no row
     find(claim)         the total with the digest that the members' votes name, under their claim
+    is_false(frame)     whether it proves that the root has joined other sums than the groups' roots
+                        have signed
 
 A total is used only if the members have agreed on it (`membership.agreement`), and one that joins
 the sums of groups only with the signatures of the groups' own roots: or the root of the whole tree
@@ -57,20 +59,31 @@ class HandedTotals:
         """The bytes are the giver's; whose they are and of which round, the votes say."""
         known = (given.get(claim.digest) for given in self._totals.values())
         found = (replaced(total, claim=claim) for total in known if total is not None)
-        return next((total for total in found if self._is_of_groups(total)), None)
+        return next((total for total in found if all(self._sums(total) or [False])), None)
 
-    def _is_of_groups(self, total: Total) -> bool:
-        """Whether each group's own root has signed its part of the row."""
-        makers, (view, round, call) = self._makers(total.claim), total.claim.key
-        if len(total.parts) != len(makers):
+    def is_false(self, frame: Total) -> bool:
+        """Whether the root has signed this row, and a group's own root another sum of its group."""
+        claim = frame.claim
+        form = self._forms.get((claim.round, claim.call))
+        if not frame.parts or form is None or digest(frame) != claim.digest:
             return False
-        size = len(total.data) // max(1, len(makers))
-        for g, (maker, part) in enumerate(zip(makers, total.parts, strict=True)):
-            place = view, round, call - len(makers) + g
+        rows_of(frame, *form, self._radius)
+        return self._is_roots(claim) is True and False in self._sums(frame)
+
+    def _sums(self, total: Total) -> list[bool]:
+        """Whether a row is one sum or, for each group, whether its part is what the group's root
+        has signed; nothing where the signatures are not those."""
+        makers, (view, round, call) = self._makers(total.claim), total.claim.key
+        if not makers:
+            return [] if total.parts else [True]
+        found, size = [], len(total.data) // len(makers)
+        places = [(view, round, call - len(makers) + g) for g in range(len(makers))]
+        if [(one.member, one.key) for one in total.parts] != list(zip(makers, places, strict=True)):
+            return []
+        for g, part in enumerate(total.parts):
             shape = total.shape[0], total.shape[1] // len(makers)
             sums = replaced(total, shape=shape, data=total.data[g * size : (g + 1) * size])
-            if (part.member, part.key, part.digest) != (maker, place, digest(sums)):
-                return False
             if not self._holds(part):
-                return False
-        return True
+                return []
+            found.append(part.digest == digest(sums))
+        return found

@@ -155,6 +155,8 @@ class Witness:
                 if noted.get("row"):
                     row = frames.stored(bytes.fromhex(noted["row"]), frames.Total)
                     self._unfit[member] = row
+                    if row.parts:
+                        self._false_sums[member] = row.parts
                 for proof in known:
                     if proof.second.member != member:
                         self._passed_on[member] = proof
@@ -537,12 +539,23 @@ class Witness:
         self._write(path, member, sentence, signed, data=base64.b64encode(data).decode())
         self._note(member, sentence)
 
-    def false_sums(self, root: frames.Claim, groups: list[frames.Claim]) -> None:
+    def false_sums(self, row: frames.Total) -> bool:
         """The root of the whole tree has signed other sums of the groups than their own roots: it
-        is cut off for good. All who hold the groups' sums see it by themselves."""
+        is cut off for good, and the others are shown the row with all signatures; whether that was
+        new. row: with signatures that hold."""
+        root, groups = row.claim, row.parts
         member = root.member
-        if member in self.caught:
-            return
+        with self._mutex:
+            for claim in (root, *groups):  # who has signed another one is to blame, not the root
+                self._compare(claim, verified=True)
+            if member == self._me or self.caught.keys() & {member, *(g.member for g in groups)}:
+                return False
+            self._convict_sums(row)
+            return True
+
+    def _convict_sums(self, row: frames.Total) -> None:
+        root, groups = row.claim, row.parts
+        member = root.member
         path = self._state.folder / f"evidence-{member}-view-{root.view}-round-{root.round}.json"
         sentence = (
             f"{member} has signed other sums of the groups in round {root.round} than the groups' "
@@ -553,7 +566,7 @@ class Witness:
             for c in (root, *groups)
         ]
         self._write(path, member, sentence, signed)
-        self._false_sums[member] = groups
+        self._false_sums[member], self._unfit[member] = groups, row
         self._note(member, sentence)
 
     def _convict(self, first: frames.Claim, second: frames.Claim) -> None:
@@ -596,7 +609,7 @@ class Witness:
         root of the whole tree if it joined the other one of a group."""
         for member, groups in list(self._false_sums.items()):
             if (first.member, first.key) in {(claim.member, claim.key) for claim in groups}:
-                del self._false_sums[member], self.caught[member]
+                del self._false_sums[member], self._unfit[member], self.caught[member]
                 self._state.note(f"caught {member}", None)
         for member, proof in list(self._passed_on.items()):
             same = (proof.second.member, proof.first.key) == (first.member, first.key)

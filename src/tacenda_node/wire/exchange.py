@@ -312,16 +312,15 @@ class Exchange:
         """What the root of the whole tree has signed under this tag is not what the groups' roots
         have: it is caught."""
         key = (self.view, *tag)
-        groups = [claim for k, claim in self._totals.items() if k in self._of_group and k < key]
-        root = self._root[key]
-        if key in self._totals:
+        root, row = self._root[key], self.total(self._totals[key]) if key in self._totals else None
+        if row is not None:
             self.forget_total(key)
             # A group's root may have signed two sums; its other signature is then on its way
             end = time.monotonic() + min(self._contract.absence.limit_seconds, PROOF_SECONDS)
             while time.monotonic() < end:
                 self._check([])
                 time.sleep(PROOF_SECONDS / 100)
-            self._witness.false_sums(self._totals[key], groups)
+            self._witness.false_sums(row)
             self._check([])  # goes on without a member that was caught, or stops
         raise MemberCaught([self._witness.caught.get(root, f"{root} hands down false sums")])
 

@@ -202,9 +202,7 @@ def test_without_a_budget_for_all_runs_a_person_accepts_each_of_them(town: Town)
     schema.write(home / "schema.toml")
     place = {"schema": "schema.toml", "data": "my.csv", "bind": "127.0.0.1:1"}
     write_settings(home, {**place, "no_budget": True})
-    (home / "policy.toml").write_text(
-        'epsilon = 9.0\ndelta = 1e-4\nproposals = ["next", "stop"]\n'
-    )
+    (home / "policy.toml").write_text('epsilon = 9.0\ndelta = 1e-4\nproposals = ["next", "stop"]\n')
     said: list[str] = []
     accepted: list[Any] = []
     courier = Courier(home, accepted.append, said.append)

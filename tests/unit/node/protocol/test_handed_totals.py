@@ -52,6 +52,25 @@ def test_a_total_of_groups_needs_the_signatures_of_their_roots() -> None:
     assert unsigned.find(true.claim) is None
 
 
+def test_a_row_beside_other_sums_of_the_groups_is_a_proof() -> None:
+    """Only if the root has signed the row, and each group's root the sum that is shown."""
+    forms, makers = {(1, 5): Form(4, np.dtype(float))}, ["m1", "m2"]
+    true, other = (of_groups([1.0, 2.0, 3.0, x], *makers) for x in (4.0, 5.0))
+    false = frames.replaced(other, parts=true.parts)
+
+    def judged(row: frames.Total, *, root: bool | None = True, holds: bool = True) -> bool:
+        return HandedTotals(
+            lambda _: root, forms, RADIUS, lambda _: makers, lambda _: holds
+        ).is_false(row)
+
+    assert judged(false) and not judged(true) and not judged(other)
+    assert not judged(false, root=False) and not judged(false, root=None)
+    assert not judged(false, holds=False)
+    assert not judged(frames.replaced(false, data=true.data)), "other bytes than were signed"
+    assert not judged(frames.replaced(false, parts=false.parts[::-1]))
+    assert not judged(frames.replaced(false, parts=[]))
+
+
 def totals() -> HandedTotals:
     forms = {(1, 2): Form(4, np.dtype(float))}
     return HandedTotals(lambda claim: claim.member == "m0", forms, RADIUS)
