@@ -145,6 +145,7 @@ def decide(
     tail: float = 0.5,
     diagonal: bool = False,
     records: float | None = None,
+    start: float | None = None,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum, and the
     regulariser's strength where it was left open (`Constants.auto_strength`), `records` is told and
@@ -157,6 +158,7 @@ def decide(
     rank     of the map, if not all;   tail   the share of the rounds whose models are averaged
     diagonal whether these are the entries of a diagonal, and no eigenvalues
     records  of all nodes, as far as public; None: the declared strength is taken
+    start    the forecast excess risk of the model at which the descent starts; None: it starts at 0
     """
     k, bound = constants, constants.data_norm**2
     e = within(eigenvalues, bound)
@@ -184,7 +186,8 @@ def decide(
     longest = max(bound_of_rows, k.gradient_bound * size / math.sqrt(float(raised.min())))
     clips = shape.clips_up_to(longest, unit) if clip is None else [clip]
     whole = 0.5 * shape.curvature * k.loss_scale * shape.signal
-    energy = k.n_outputs * whole * a / math.fsum(a)
+    to_learn = whole if start is None else min(start / k.n_outputs, whole)
+    energy = k.n_outputs * to_learn * a / math.fsum(a)
     left_open = k.auto_strength and records is not None and std > 0 and bool(np.any(own))
     chance = 0.0
     if left_open and records:
@@ -220,6 +223,15 @@ def decide(
     found = (lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
     ridge = np.broadcast_to(strength * own, h.shape)
     return Setting(*found, h, ridge, quiet * c if quiet > 0 else 0.0, strength)
+
+
+def risk_of_change(k: Constants, directions: int, records: float, drift: float) -> float:
+    """By how much excess risk the optimum of other records lies off: the chance of which records
+    there are, twice, and `drift`, a share of the whole signal."""
+    shape = _Shape.of(k)
+    signal = 0.5 * shape.curvature * shape.signal
+    chance = k.loss.typical.scatter * directions / records
+    return k.n_outputs * k.loss_scale * (chance + drift * signal)
 
 
 def flat_share(k: Constants) -> float:

@@ -112,7 +112,7 @@ class Tabled(Around):
         """What the table spends at noise scale 1, as mu^2 (`Algorithm.spends`)."""
         inner, more = self.algorithm, self.share / (1 - self.share)
         if isinstance(inner, Whitened):
-            more /= 1 - inner.whitening.share
+            more *= 1 + inner.ratio
             facts, inner = inner.mapped_facts(facts), inner.algorithm
         return inner.spends(facts, degree, rounds) * more
 

@@ -20,11 +20,13 @@ from tacenda.algorithms.spectrum import STEEPER_RATE
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitening import (
     DIAGONAL,
+    FOR_NEXT,
     MOMENT,
     MOMENT_FLOOR,
     MOST_FEATURES,
     NAME,
     STRENGTH,
+    Taken,
     Whitening,
     choose,
     clip_of,
@@ -49,6 +51,7 @@ class WhitenedState:
     chosen strength, or -1 where it was declared; `Chosen.unknown`): the public map, held once for
     all nodes.
     noise_std (k,), map_std (2, k), variance (k,): as in `Chosen`.
+    for_next: the released moment, its noise's std and `Chosen.risk`, for a run after this one.
     """
 
     inner: Any
@@ -57,6 +60,7 @@ class WhitenedState:
     noise_std: Array | None = field(default=None, metadata={"common": True})
     map_std: Array | None = field(default=None, metadata={"common": True})
     variance: Array | None = field(default=None, metadata={"common": True})
+    for_next: Array | None = field(default=None, metadata={"common": True})
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,9 @@ class Whitened(Around):
         What runs on the mapped records.
     whitening : Whitening, optional
         How they are mapped.
+    taken : Taken or None, default=None
+        What a run before this one released: then no moment is released, and all of the budget is
+        for the rounds.
 
     Examples
     --------
@@ -78,6 +85,7 @@ class Whitened(Around):
     """
 
     whitening: Whitening = Whitening()
+    taken: Taken | None = None
 
     name: ClassVar[str] = "whitened"
     beside: ClassVar[str] = "whitened"
@@ -86,11 +94,19 @@ class Whitened(Around):
     def init(self, node: Node, w: Array) -> WhitenedState:
         return WhitenedState(self.algorithm.init(node, w))
 
+    @property
+    def ratio(self) -> float:
+        """What the moment takes of the budget, over what the rounds take."""
+        share = 0.0 if self.taken is not None else self.whitening.share
+        return share / (1 - share)
+
     def has_learned(self, s: WhitenedState) -> bool:
         return s.matrix is not None
 
     def learn(self, s: WhitenedState, node: Node) -> WhitenedState:
         """The public map, from the moment, which is released once."""
+        if self.taken is not None:
+            return self._with_map(s, node) if s.matrix is None else s
         if s.matrix is None and node.turn > 1:
             raise StateError(
                 "This member missed round 1, in which the public map is made, and no other member "
@@ -111,8 +127,12 @@ class Whitened(Around):
     def _with_map(self, s: WhitenedState, node: Node) -> WhitenedState:
         """Release the moment, choose the map, and begin where the public start lies in it."""
         start = np.asarray(self.algorithm.last(s.inner))
-        row, std = self._moment(node, start.dtype)
-        ratio = self.whitening.share / (1 - self.whitening.share)
+        if self.taken is None:
+            row, std = self._moment(node, start.dtype)
+            ratio = self.ratio
+        else:
+            row, std = self._taken(self.taken, node.facts, start), self.taken.std
+            ratio = self._ratio_of(std, node, start.dtype, len(row))
         found = choose(
             row if self._diagonal(node.facts) else unpacked(row),
             std,
@@ -122,11 +142,18 @@ class Whitened(Around):
             ratio * node.rounds * self.algorithm.traits.steps_per_round,
             node.rounds,
             node.n_nodes * node.facts.smallest,
+            self.taken,
         )
         strength = -1.0 if found.strength is None else found.strength
         numbers = np.array([found.clip or 0.0, found.smoothness, strength, found.unknown])
         s = WhitenedState(
-            None, found.matrix, numbers, found.noise_std, found.map_std, found.variance
+            None,
+            found.matrix,
+            numbers,
+            found.noise_std,
+            found.map_std,
+            found.variance,
+            np.append(row, [std, found.risk]),
         )
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
@@ -136,11 +163,40 @@ class Whitened(Around):
         inner = self.algorithm.init(self._mapped(s, node), times(back, start))
         return replace(s, inner=inner)
 
+    def _taken(self, taken: Taken, facts: Facts, start: Array) -> Array:
+        """The moment of the run before; of length one in a rehearsal, as its models are."""
+        d = facts.n_features
+        if start.shape[1] == 1 < d:
+            return np.zeros(1)
+        if len(taken.moment) == (d if self._diagonal(facts) else d * (d + 1) // 2):
+            return taken.moment
+        raise InputError(
+            f"The moment of the run before has {len(taken.moment)} numbers, which are not those of "
+            f"{d} features; leave it out, and release one again."
+        )
+
+    def _ratio_of(self, std: float, node: Node, dtype: Any, width: int) -> float:
+        """What the moment would have to take of this run's budget, over the rounds, to have noise
+        of that std: by the noise of a moment that takes as much as they do."""
+        inner, facts = self.algorithm, node.facts
+        after = self.mapped_facts(facts)
+        spent = inner.spends(after, node.degree, node.rounds)
+        if inner.traits.shared_noise is not None:
+            assert isinstance(spent, float)
+            unit = facts.worst_moment_sensitivity() / math.sqrt(spent)
+            if not inner.traits.masks:
+                unit = unit / after.worst_gradient_sensitivity
+            alike = node.mean_std(unit, width)
+        else:
+            own = node.noise_multiplier * facts.moment_sensitivity()[:, None] / np.sqrt(spent)
+            mean = node.average((own**2).astype(dtype, copy=False))[0]
+            alike = math.sqrt(max(float(np.asarray(mean, float)[0]), 0.0) / node.n_nodes)
+        return (alike / std) ** 2 if std > 0 else 1.0
+
     def _moment(self, node: Node, dtype: Any) -> tuple[Array, float]:
         """The network's mean second moment with noise, one row, and the std of its entries."""
-        inner, facts = self.algorithm, node.facts
+        inner, facts, ratio = self.algorithm, node.facts, self.ratio
         value = node.second_moment(diagonal=self._diagonal(facts))
-        ratio = self.whitening.share / (1 - self.whitening.share)
         after = self.mapped_facts(facts)
         spent = inner.spends(after, node.degree, node.rounds)
         if inner.traits.shared_noise is not None:
@@ -166,7 +222,7 @@ class Whitened(Around):
 
     def _mapped(self, s: WhitenedState, node: Node) -> Node:
         assert s.matrix is not None and s.numbers is not None
-        clip, smoothness, strength, _ = (float(x) for x in s.numbers)
+        clip, smoothness, strength = (float(x) for x in s.numbers[:3])
         taught = None if strength < 0 else strength
         return node.mapped(
             RecordMap(s.matrix, self._row_norm(s.matrix, node), clip or None, smoothness, taught)
@@ -198,11 +254,12 @@ class Whitened(Around):
         """What the wrapped algorithm leaves; "strength" (1,), where it was chosen after a release;
         and of the map "diagonal" (d,), where it is one, else "second_moment", packed: that of the
         records, as far as it stands out of its noise, and "second_moment_floor" (1,), up to which
-        a variance does not."""
+        a variance does not; "for_next", as `Taken` reads it."""
         found = self.algorithm.released(s.inner)
         if s.matrix is None:
             return found
-        assert s.numbers is not None
+        assert s.numbers is not None and s.for_next is not None
+        found = {**found, FOR_NEXT: s.for_next}
         if s.numbers[2] >= 0:
             found = {**found, STRENGTH: s.numbers[2:3].copy()}
         if s.matrix.ndim == 1:
@@ -307,7 +364,7 @@ class Whitened(Around):
             repeats_releases=False,  # round 1 releases the moment too
             uses_start=True,
             tuned_by_release=False,
-            learns=True,
+            learns=self.taken is None,
         )
 
     def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
@@ -318,7 +375,8 @@ class Whitened(Around):
     def to_plain(self) -> dict[str, Any]:
         own = self.whitening.to_plain()
         del own["name"]
-        return {"name": self.name, **own, "algorithm": self.algorithm.to_plain()}
+        taken = {} if self.taken is None else {"taken": self.taken.to_plain()}
+        return {"name": self.name, **own, **taken, "algorithm": self.algorithm.to_plain()}
 
 
 def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:

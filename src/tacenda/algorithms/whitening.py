@@ -18,6 +18,7 @@ together.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +29,15 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.spectrum import Setting, decide, descend, edge_of, records_moment, within
+from tacenda.algorithms.spectrum import (
+    Setting,
+    decide,
+    descend,
+    edge_of,
+    records_moment,
+    risk_of_change,
+    within,
+)
 from tacenda.errors import InputError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
@@ -38,6 +47,8 @@ NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
 MOMENT = "second_moment"  # in what a run leaves
 MOMENT_FLOOR = "second_moment_floor"  # and (1,) up to which variance the moment is not known
+FOR_NEXT = "for_next"  # what a next run takes over (`Taken.row`)
+DRIFT = 0.01
 STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 # For an algorithm that does not follow the release:
@@ -151,6 +162,7 @@ class Chosen:
     variance    (k,) that of the records along each direction of the map, by the released spectrum
     unknown     a variance up to this one is a guess: the noise's edge, to which all that does not
                 stand out is raised at most
+    risk        the forecast excess risk of the model; infinite where nothing is forecast
     """
 
     matrix: Array
@@ -161,6 +173,53 @@ class Chosen:
     map_std: Array
     variance: Array
     unknown: float
+    risk: float
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What a run takes over from the one before it: all of it was released there.
+
+    Parameters
+    ----------
+    moment : ndarray (d (d + 1) / 2,) or (d,)
+        The second moment as it was released, packed, or its diagonal.
+    std : float
+        Of the noise of a diagonal entry.
+    risk : float
+        The forecast excess risk of the last model, at which the descent starts.
+    drift : float, default=0.01
+        How much the optimum may have moved since, as a share of the whole signal.
+    """
+
+    moment: Array
+    std: float
+    risk: float
+    drift: float = DRIFT
+
+    @classmethod
+    def of(cls, released: Mapping[str, Any], drift: float = DRIFT) -> Taken | None:
+        """From what a whitened run released; None where it was no such run."""
+        row = released.get(FOR_NEXT)
+        if row is None:
+            return None
+        return cls(np.asarray(row[:-2], float), float(row[-2]), float(row[-1]), drift)
+
+    @classmethod
+    def stand_in(cls, facts: Facts, diagonal: bool) -> Taken:
+        """For a rehearsal: of that size, and nobody's."""
+        width = facts.n_features
+        return cls(np.zeros(width if diagonal else width * (width + 1) // 2), 1.0, math.inf)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values that name it."""
+        row = np.ascontiguousarray(np.append(self.moment, [self.std, self.risk]), "<f8")
+        return {"moment": hashlib.sha256(row.tobytes()).hexdigest(), "drift": self.drift}
+
+    def start(self, facts: Facts, directions: int, records: float) -> float:
+        """The forecast excess risk of the last model on these records."""
+        moved = risk_of_change(facts.constants, directions, records, self.drift)
+        return self.risk + moved
 
 
 def choose(
@@ -172,18 +231,21 @@ def choose(
     weight: float,
     rounds: int,
     records: float,
+    taken: Taken | None = None,
 ) -> Chosen:
     """The map from a released second moment (d, d) whose diagonal has noise of that std; (d,): from
     the diagonal alone.
 
     weight: what was spent on it over what one of the algorithm's rounds spends; records: of all
-    nodes, by public numbers that are the same at each. An algorithm that follows the release
+    nodes, by public numbers that are the same at each; taken: where a run before this one has
+    released the moment, and the start is its model. An algorithm that follows the release
     (`Traits.tuned_by_release`) gets clip, step and, where it was left open, strength with the least
     forecast risk (`spectrum.decide`); the others have what was public beforehand.
     """
     diagonal = moment.ndim == 1
     e, vectors = (moment, None) if diagonal else _eigen(moment)
     k, tuned = facts.constants, algorithm.traits.tuned_by_release
+    start = None if taken is None else taken.start(facts, len(e), records)
     found = decide(
         e,
         std,
@@ -199,6 +261,7 @@ def choose(
         tail=getattr(algorithm, "tail", 1.0),
         diagonal=diagonal,
         records=records if tuned else None,
+        start=start,
     )
     kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
     raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]
@@ -218,6 +281,7 @@ def choose(
         moved,
         records_moment(e, std, k.data_norm**2, diagonal)[:kept],
         edge_of(len(e), std, diagonal),
+        found.left_undone + found.noise_risk if tuned else math.inf,
     )
 
 

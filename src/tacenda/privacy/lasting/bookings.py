@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from tacenda._types import Flags
 from tacenda.errors import BudgetError, InputError, PrivacyError, StateError
 from tacenda.formats.text import canonical_json
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting.events import Event, Events, event_from_dict, merged
 from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting import rosters
 from tacenda.privacy.lasting.accounts import (
     BOUNDS,
     budget_of,
@@ -53,7 +57,9 @@ class Bookings:
     def run(self, run_id: str) -> dict[str, Any] | None:
         row = self._file.one("SELECT dataset, open, records, members FROM runs WHERE run=?", run_id)
         return (
-            {"dataset": row[0], "open": bool(row[1]), "unit": Unit(row[2], row[3])} if row else None
+            {"run": run_id, "dataset": row[0], "open": bool(row[1]), "unit": Unit(row[2], row[3])}
+            if row
+            else None
         )
 
     def open_run(self, run_id: str) -> dict[str, Any]:
@@ -202,6 +208,42 @@ class Bookings:
         and not charged yet."""
         return self._sums("sum(reserved - charged)", "open=1 AND reserved > charged", dataset)
 
+    def of_runs(self, runs: Sequence[str]) -> tuple[list[Any], list[Any]]:
+        """(what these runs have charged, what those that are open hold beside), each by unit."""
+        marks = ", ".join("?" * len(runs))
+        found: tuple[list[Any], list[Any]] = ([], [])
+        for side, what, where in (
+            (0, "sum(charged)", "charged > 0"),
+            (1, "sum(reserved - charged)", "open=1 AND reserved > charged"),
+        ):
+            query = (
+                f"SELECT records, members, event, {what} FROM tally JOIN runs USING (run) "
+                f"WHERE run IN ({marks}) AND {where} GROUP BY records, members, event"
+            )
+            for records, members, text, count in self._file.all(query, *runs):
+                found[side].append((Unit(records, members), _events([(text, count)])))
+        return found
+
+    def lost(self, dataset: str, ids: rosters.Ids | None) -> list[tuple[list[Any], list[Any]]]:
+        """What the account has charged and holds, as `of_runs`: of all its runs, or for each set of
+        runs that one of these ids took part in, less those that another one of the sets holds."""
+        if ids is None:
+            return [(self.charged(dataset), self.held(dataset))]
+        sets, _ = rosters.histories(self._file, dataset, ids)
+        return [self.of_runs(one) for one in rosters.largest_sets(sets)]
+
+    def covered(self, dataset: str, ids: rosters.Ids, more: Sequence[tuple[Unit, Events]]) -> Flags:
+        """(n,) whether each id's budget covers a run that releases that too."""
+        unit = unit_of(self._file, dataset, (own for own, _ in more))
+        budgets = self.budgets(dataset).values()
+        sets, which = rosters.histories(self._file, dataset, ids)
+        fine = []
+        for one in sets:
+            charged, held = self.of_runs(one)
+            events = for_unit(unit, [*charged, *held, *more])
+            fine.append(all(budget.allows(events) for budget in budgets))
+        return np.asarray(fine, bool)[which]
+
     def _sums(self, what: str, where: str, dataset: str) -> list[tuple[Unit, Events]]:
         """Per unit and event, over this account and all that add up with it."""
         names = joined(self._file, dataset)
@@ -257,18 +299,22 @@ class Bookings:
 
     def check_budget(self, run: dict[str, Any], more: Events, what: str) -> None:
         dataset, unit = run["dataset"], unit_of(self._file, run["dataset"])
-        before = for_unit(unit, [*self.charged(dataset), *self.held(dataset)])
-        events = [*before, *unit.counts(run["unit"], more)]
-        for name, budget in self.budgets(dataset).items():
+        roster = rosters.of_run(self._file, run["run"])
+        lost = self.lost(dataset, None if roster is None else roster.ids)
+        each = [for_unit(unit, [*charged, *held]) for charged, held in lost]
+        cases = ((b, name, budget) for b in each for name, budget in self.budgets(dataset).items())
+        for before, name, budget in cases:
+            events = [*before, *unit.counts(run["unit"], more)]
             if budget.allows(events):
                 continue
             after = judge(events, budget.adjacency)
             spent = judge(before, budget.adjacency).epsilon(budget.delta)
             whom = "" if unit.size == 1 else f", for {unit}"
+            by = "" if roster is None else " by an id that takes part"
             raise BudgetError(
                 f"the budget of data set {name!r} is epsilon {budget.epsilon:g} at delta "
-                f"{budget.delta:g} ({budget.adjacency}{whom}); {spent:.4g} is spent or reserved, "
-                f"and {what} would make it {after.epsilon(budget.delta):.4g}, "
+                f"{budget.delta:g} ({budget.adjacency}{whom}); {spent:.4g} is spent or reserved"
+                f"{by}, and {what} would make it {after.epsilon(budget.delta):.4g}, "
                 f"against {against(after.coalition)}. Nothing was charged: "
                 "use more noise or fewer releases, close runs that are over, or raise the budget."
             )

@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS sketches (
     dataset TEXT NOT NULL, digest TEXT NOT NULL, sketch BLOB NOT NULL,
     PRIMARY KEY (dataset, digest));
 CREATE INDEX IF NOT EXISTS noted ON rows (key) WHERE kind = 'records';
+CREATE TABLE IF NOT EXISTS rosters (run TEXT PRIMARY KEY, ids BLOB NOT NULL);
 CREATE TRIGGER IF NOT EXISTS rows_stay BEFORE UPDATE ON rows
     BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS rows_last BEFORE DELETE ON rows
@@ -136,6 +137,11 @@ class LedgerFile(SqliteFile):
                 self.execute_all(SCHEMA + HEAD)
                 self.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", VERSION)
                 self.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", secrets.token_hex(32))
+        elif self.one("SELECT 1 FROM sqlite_master WHERE name = 'rosters'") is None:
+            with self.writing():  # a ledger from before there were any
+                self.execute(
+                    "CREATE TABLE IF NOT EXISTS rosters (run TEXT PRIMARY KEY, ids BLOB NOT NULL)"
+                )
         version = self.one("SELECT value FROM meta WHERE name = 'version'")
         if version is None or version[0] != VERSION:
             found = None if version is None else version[0]

@@ -20,11 +20,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
+from tacenda._types import Flags
 from tacenda.checks import one_of, positive
 from tacenda.errors import InputError
 from tacenda.formats.text import canonical_json
 from tacenda.privacy import adjacency as relations
 from tacenda.privacy.accounting.events import Event, Events, merged
+from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting import rosters
 from tacenda.privacy.lasting.accounts import (
     Account,
     Near,
@@ -46,6 +51,7 @@ from tacenda.privacy.lasting.chain import Verification
 from tacenda.privacy.lasting.database import LedgerFile
 from tacenda.privacy.lasting.files import check_place
 from tacenda.privacy.lasting.fingerprints import Marks, marks_of
+from tacenda.privacy.lasting.rosters import Roster
 from tacenda.privacy.lasting.tables import replayed, stored
 from tacenda.privacy.lasting.units import Unit, for_unit
 
@@ -176,18 +182,22 @@ class LedgerStore:
         reserve: Events | None = None,
         unit: Unit = Unit(),  # noqa: B008
         delta: float | None = None,
+        roster: Roster | None = None,
     ) -> bool:
         """Begin a run, or go on with one that is still open (after a crash); True if it is new.
 
         reserve: what one node of the run will release, set aside in the same step: a run that the
         budget refuses (BudgetError) leaves no row. unit: whose loss that is. delta: at which the
-        run states its epsilon, for those who read the ledger.
+        run states its epsilon, for those who read the ledger. roster: the ids that the run reads;
+        then the budget holds for each of them by itself (`rosters`).
         """
         _name("run_id", run_id)
         _name("dataset", dataset)
         with self._file.writing():
             about = {"description": description, "delta": delta}
             new = self._book.begin(run_id, dataset, about, adjacency, unit)
+            if roster is not None:
+                rosters.note(self._file, run_id, dataset, roster)
             if reserve is not None:
                 self._book.reserve(run_id, reserve, "")
             return new
@@ -259,23 +269,58 @@ class LedgerStore:
         self._file.copy_to(Path(path))
 
     def spent(
-        self, dataset: str, adjacency: str | None = None, more: Sequence[tuple[Unit, Events]] = ()
+        self,
+        dataset: str,
+        adjacency: str | None = None,
+        more: Sequence[tuple[Unit, Events]] = (),
+        ids: rosters.Ids | None = None,
     ) -> Spent:
         """Everything charged and reserved on `dataset`, and its curves; with `more`, as if runs of
-        these units had reserved that too."""
+        these units had reserved that too. ids: what the one of these that has lost most has
+        lost."""
         with self._file.reading():
             relation = relations.check(adjacency or self._book.relation(dataset))
             names = tuple(joined(self._file, dataset))
             unit = unit_of(self._file, dataset, (own for own, _ in more))
-            return Spent(
-                dataset,
-                merged(for_unit(unit, self._book.charged(dataset))),
-                merged(for_unit(unit, [*self._book.held(dataset), *more])),
-                self.budget(dataset),
-                relation,
-                names,
-                unit,
-            )
+            found = [
+                Spent(
+                    dataset,
+                    merged(for_unit(unit, charged)),
+                    merged(for_unit(unit, [*held, *more])),
+                    self.budget(dataset),
+                    relation,
+                    names,
+                    unit,
+                )
+                for charged, held in self._book.lost(dataset, ids)
+            ]
+        return found[0] if len(found) == 1 else max(found, key=_loss)
+
+    def spent_by_id(self, dataset: str, adjacency: str | None = None) -> Spent:
+        """`spent` by the id that has lost most; by all runs, where no run has a roster."""
+        ids = self.ids(dataset)
+        return self.spent(dataset, adjacency, ids=ids if len(ids) else None)
+
+    # -- ids
+
+    def hashed(self, names: Iterable[str]) -> rosters.Ids:
+        """(n,) ids as this ledger knows them."""
+        return rosters.hashes_of(names, self.salt)
+
+    def ids(self, dataset: str) -> rosters.Ids:
+        """All that took part in runs of this data set, on either side."""
+        found = [one.ids for one in self.rosters_of(dataset).values()]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint64)
+
+    def rosters_of(self, dataset: str) -> dict[str, Roster]:
+        """By run, in their order."""
+        with self._file.reading():
+            return rosters.of_data_set(self._file, dataset)
+
+    def covered(self, dataset: str, ids: rosters.Ids, more: Sequence[tuple[Unit, Events]]) -> Flags:
+        """(n,) whether each id's budget covers a run that releases that too."""
+        with self._file.reading():
+            return self._book.covered(dataset, ids, more)
 
     def runs(self, dataset: str | None = None) -> list[dict[str, Any]]:
         """Run, data set, adjacency and whether it is open, in order of opening."""
@@ -318,6 +363,7 @@ class LedgerStore:
                 return found
             fault = replayed(self._file.rows()).difference(stored(self._file))
             fault = fault or sketch_fault(self._file, self._file.rows())
+            fault = fault or rosters.fault(self._file, self._file.rows())
             return Verification(found.rows, found.rows, fault) if fault else found
 
     def export(self) -> Iterator[str]:
@@ -334,6 +380,13 @@ class LedgerStore:
 
     def __exit__(self, *details: object) -> None:
         self.close()
+
+
+def _loss(spent: Spent) -> float:
+    """For comparing what different ids have lost."""
+    at = 1e-5 if spent.budget is None else spent.budget.delta
+    curve = judge([*spent.events, *spent.reserved], spent.adjacency)
+    return curve.epsilon(at) if at else curve.pure_epsilon
 
 
 def _delta(delta: float) -> float:
