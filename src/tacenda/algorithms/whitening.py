@@ -36,6 +36,7 @@ from tacenda.algorithms.spectrum import (
     edge_of,
     records_moment,
     risk_of_change,
+    rounded,
     within,
 )
 from tacenda.errors import InputError
@@ -281,7 +282,7 @@ def choose(
         moved,
         records_moment(e, std, k.data_norm**2, diagonal)[:kept],
         edge_of(len(e), std, diagonal),
-        found.left_undone + found.noise_risk if tuned else math.inf,
+        rounded(found.left_undone + found.noise_risk) if tuned else math.inf,
     )
 
 

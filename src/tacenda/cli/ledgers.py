@@ -110,7 +110,7 @@ def _epsilon(value: float) -> str:
 
 
 def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
-    spent = store.spent(name)
+    spent = store.spent_by_id(name)
     budget = spent.budget
     stated = (delta, None if budget is None else budget.delta, store.last_delta(name), 1e-5)
     at = next(each for each in stated if each is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ from tacenda_node.commands.options import consortium_app
 
 if TYPE_CHECKING:
     from tacenda_node.identity.contract import Contract
+    from tacenda_node.operate.settings import NodeSettings
+    from tacenda_node.peer.public_start import PublicStart
     from tacenda_node.proposals.box import Box, Kept
 
 Home = Annotated[
@@ -39,12 +42,25 @@ def consortium_propose(
     joined_to: Annotated[
         list[str] | None, typer.Option(help="with: a neighbour of the new member.")
     ] = None,
+    size: Annotated[
+        list[str] | None, typer.Option(help="next: NAME=RECORDS, a member's new number of records.")
+    ] = None,
+    records: Annotated[
+        str, typer.Option(help="next: of which ids: 'all', 'new' or 'old' ones.")
+    ] = "all",
+    window: Annotated[
+        int | None, typer.Option(help="next: ids that first took part in so many latest trainings.")
+    ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="next: take nothing over from the run before.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Why, in words that the others read.")] = "",
     yes: Yes = False,
 ) -> None:
     """Propose something to all members, sign it, and send it to those who can be reached.
 
-    next: a run on the same terms. without NAME: the run under way goes on without these. with CARD:
+    next: a run on the same terms, which starts at the model of the run before and uses its map
+    again, where this member has them. without NAME: the run under way goes on without these. with CARD:
     the next run with new members. stop: the run under way ends for good, once more than half have
     accepted.
 
@@ -62,7 +78,13 @@ def consortium_propose(
     from tacenda_node.proposals.box import in_force
 
     base, box = in_force(place), Box(place.parent)
-    text = None if kind == STOP else _proposed(kind, base, box, what, title, contract, joined_to)
+    start = None if anew or contract is not None else _start_of(base, settings)
+    following = Following(start, _sizes(size), records, window)
+    text = (
+        None
+        if kind == STOP
+        else _proposed(kind, base, box, what, title, contract, joined_to, following)
+    )
     if kind in ("next", STOP) and what:
         raise InputError(f"`propose {kind}` takes no further words, and not {', '.join(what)}.")
     proposal = Proposal.made(kind, identity, base, reason, text)
@@ -70,6 +92,9 @@ def consortium_propose(
     _explain(text, identity.name)
     _asked(yes, "Sign this proposal and send it to the other members?")
     box.take(proposal, {})
+    if text is not None and text.continues is not None and start is not None:
+        file = start.write(place.parent)
+        typer.echo(f"What is taken over, for members who have no result of the run before: {file}")
     kept = _accepted(folder, box, proposal.number)
     _send(folder, base, box)
     _report(kept, box)
@@ -147,6 +172,56 @@ def _latest(folder: Path) -> Path:
     return latest_contract(read_settings(folder), queued).resolve()
 
 
+@dataclass(frozen=True)
+class Following:
+    """What a next run takes over, and of whom: as the flags say."""
+
+    start: PublicStart | None
+    sizes: dict[str, int]
+    records: str
+    window: int | None
+
+    def terms(self, base: Contract) -> dict[str, Any] | None:
+        """`continues` of the contract."""
+        asked: dict[str, Any] = {"records": self.records}
+        if self.window is not None:
+            asked["window"] = self.window
+        if self.start is None:
+            if len(asked) > 1 or self.records != "all":
+                raise InputError(
+                    "--records and --window are of a run that continues one, and there is no "
+                    "result of the run before here; propose at a member that has it."
+                )
+            return None
+        return {"run": base.run_id(), "start": self.start.digest, **asked}
+
+
+def _sizes(given: list[str] | None) -> dict[str, int]:
+    found = {}
+    for one in given or ():
+        name, _, number = one.partition("=")
+        if not name or not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--size must be NAME=RECORDS, for example m1=2100, not {one!r}.")
+        found[name] = int(number)
+    return found
+
+
+def _start_of(base: Contract, settings: NodeSettings) -> PublicStart | None:
+    """What the run before left here; it must be what a next run can take over."""
+    from tacenda_node.peer.public_start import own_start, results_of
+
+    found = own_start(results_of(settings.state), base)
+    if found is None:
+        typer.echo(f"Nothing is taken over: there is no result of {base.title!r} here.", err=True)
+        return None
+    if base.prepare is not None and not len(found.for_next):
+        raise InputError(
+            f"The result of {base.title!r} is of an earlier version and has no moment to use "
+            "again; add --anew for this run, and the next one can continue it."
+        )
+    return found
+
+
 def _proposed(
     kind: str,
     base: Contract,
@@ -155,6 +230,7 @@ def _proposed(
     title: str | None,
     contract: Path | None,
     joined_to: list[str] | None,
+    following: Following,
 ) -> Contract:
     from tacenda_node.identity import contract_files
     from tacenda_node.membership.amendments import amended, next_run
@@ -172,7 +248,9 @@ def _proposed(
         raise InputError("`propose with` needs the card files of the new members.")
     titles = {text.title for _, text in box.bases()}
     cards = [drafting.read_card(Path(path)) for path in what or ()] if kind == WITH else []
-    return next_run(base, title or numbered(base.title, titles), cards, joined_to or [])
+    name = title or numbered(base.title, titles)
+    own = following.terms(base) if base.has_training else None
+    return next_run(base, name, cards, joined_to or [], following.sizes, own)
 
 
 def _explain(text: Contract | None, me: str) -> None:

@@ -200,6 +200,24 @@ class HazardTerms(_Part):
     columns: list[str] | None = None
 
 
+class ContinuesTerms(_Part):
+    """Which run this one continues. It starts at that run's model, whitens with the moment that was
+    released there, and releases none.
+
+    run: its `run_id`. start: SHA-256 of what is taken over (`peer.public_start`). drift: how much
+    the best model may have changed since, as a share of all that there was to learn. records: of
+    members whose ids have budgets of their own, all ids, those that no run has read ("new"), or
+    the others ("old"). window: those that first took part in one of so many latest trainings, this
+    one included.
+    """
+
+    run: Hex
+    start: Hex
+    drift: Annotated[float, Field(ge=0, le=1)] = 0.01
+    records: Literal["all", "new", "old"] = "all"
+    window: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
 class EvaluatedRun(_Part):
     """Of the closing run, whose contract the members derive and nobody writes: which run's model it
     evaluates. run: its `run_id`; model: SHA-256 of the model, the same at every member."""
@@ -251,6 +269,7 @@ class Contract(_RunSettings):
     hazards: HazardTerms | None = None
     tables: dict[str, Any] | None = None
     evaluation: EvaluationTerms | None = None
+    continues: ContinuesTerms | None = None
     evaluates: EvaluatedRun | None = None
     amendment: Annotated[int, Field(ge=1, le=1000)] | None = None
     follows: Hex | None = None
@@ -351,6 +370,8 @@ class Contract(_RunSettings):
             )
         if parts and not self.has_training and self.evaluation is not None:
             raise ValueError("evaluation needs a training; leave it out (--held-out 0)")
+        if self.continues is not None and not self.has_training:
+            raise ValueError("continues needs a training; leave it out")
 
     def table_parts(self) -> dict[str, Any]:
         """The tables' terms by name, as plain values."""

@@ -211,11 +211,20 @@ def amended(contract: Contract, cards: list[dict[str, Any]], leaving: list[str])
 
 
 def next_run(
-    contract: Contract, title: str, cards: list[dict[str, Any]], joined_to: list[str]
+    contract: Contract,
+    title: str,
+    cards: list[dict[str, Any]],
+    joined_to: list[str],
+    sizes: dict[str, int] | None = None,
+    continues: dict[str, Any] | None = None,
 ) -> Contract:
     """A contract for the next run: the same terms and members, without those who have left and with
-    new ones, whose neighbours are `joined_to` (by default the first and the last member)."""
+    new ones, whose neighbours are `joined_to` (by default the first and the last member). sizes:
+    new numbers of records; continues: that part of it."""
     plain = contract.to_plain()
+    plain.pop("continues", None)
+    if continues is not None:
+        plain["continues"] = continues
     gone = set(plain.pop("left", []))
     for name in ("amendment", "follows"):
         plain.pop(name, None)
@@ -230,6 +239,11 @@ def next_run(
             plain["authorities"].append(authority)
         plain["members"].append(values)
         plain["edges"] += [[end, values["name"]] for end in dict.fromkeys(ends)]
+    for name, size in (sizes or {}).items():
+        found = [m for m in plain["members"] if m["name"] == name]
+        if not found:
+            raise InputError(f"--size {name}={size}: {name!r} is not a member of the next run.")
+        found[0]["size"] = size
     if title == contract.title:
         raise InputError(
             "--title must differ from that of the run before, because every run has its own; "

@@ -222,8 +222,8 @@ def not_covered(settings: NodeSettings, contract: Contract) -> str:
     looked at: the run itself reserves, in one step, and is refused if another was faster."""
 
     name = Identity.read(settings.identity).name
-    records = records_as_split(settings, contract, name)
-    found = costs(settings, make_plan(contract), name, records)
+    plan = make_plan(contract)
+    found = costs(settings, plan, name, records_as_split(settings, plan, name))
     return "; ".join(f"{one.found}: {one.fix}" for one in found if not one.ok)
 
 

@@ -42,6 +42,7 @@ _OF_TRAINING = (
     "follows",
     "left",
     "prepare",
+    "continues",
     *(s.name for s in SETTINGS if s.name != "rounds"),
 )
 

@@ -114,6 +114,7 @@ class EvaluationRun:
         operator."""
         assert records.held_out is not None
         self._ledger, name, self._records = ledger, self._identity.name, records.held_out
+        self._roster = None if records.chosen is None else records.chosen.rosters[1]
         if self._records.loss.stacked:
             self._records = self._records.of_records()
         run = f"{self._contract.run_id()}{TITLE}"
@@ -136,6 +137,7 @@ class EvaluationRun:
             self.account,
             rehearsal=self._options.rehearsal,
             closes=self._contract,
+            roster=self._roster,
         )
 
     def require_covered(self, account: str, training: Spending, plan: RunPlan) -> None:
@@ -147,6 +149,7 @@ class EvaluationRun:
             self.account,
             (training.run, plan.unit, plan.reservation(name)),
             (mine.run, self.plan.unit, self.plan.reservation(name)),
+            None if self._roster is None else self._roster.ids,
         )
 
     def reserve(self) -> None:

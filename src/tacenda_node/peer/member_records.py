@@ -10,6 +10,7 @@ from typing import Any
 from tacenda._types import Array, Flags, Floats
 from tacenda.data.encoding import as_read, encode_usable
 from tacenda.data.holding_out import held_out_by_coin
+from tacenda.data.persons import persons_of
 from tacenda.data.readers import read_table
 from tacenda.data.schema import Schema
 from tacenda.data.table import Table
@@ -21,6 +22,7 @@ from tacenda.problem.problem import Problem
 from tacenda_node.identity.contract import Contract
 from tacenda_node.peer.agreed_tables import AgreedTables, require_agreed, table_records
 from tacenda_node.peer.run_plan import declared_of, loss_of
+from tacenda_node.peer.taking_part import ByIds, TakingPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +32,22 @@ class MemberRecords:
 
     trained: Problem
     held_out: Problem | None = None
+    chosen: TakingPart | None = None  # where ids have budgets of their own
 
 
 def read_records(
-    contract: Contract, member: str, schema: str | Path | Schema, data: Any, ledger: Path | None
+    contract: Contract,
+    member: str,
+    schema: str | Path | Schema,
+    data: Any,
+    ledger: Path | None,
+    by_ids: ByIds | None = None,
 ) -> MemberRecords:
     """The records as problems with this member as their only node; every disagreement with the
     contract is refused. schema: its file, or what `checked_schema` found in it. ledger: the
     member's lasting ledger, whose secret keys decide which records are held out, and which of a
-    person's are kept; needed where the contract has an evaluation or is about persons."""
+    person's are kept; needed where the contract has an evaluation or is about persons. by_ids:
+    where each id has a budget of its own."""
     if isinstance(schema, (str, Path)):
         schema = checked_schema(contract, schema)
     most, key = contract.privacy.records_per_person, None
@@ -54,7 +63,8 @@ def read_records(
         return MemberRecords(problem_of(contract, size, X, y, ids, read, key, rows))
     public = contract.privacy.adjacency == "replace-one"
     dataset = encode_usable(schema, whole, blank=public, records_per_person=most, person_key=key)
-    _check_size(contract, member, dataset.X.shape[0])
+    if by_ids is None:
+        _check_size(contract, member, dataset.X.shape[0])
     persons = None if most is None else dataset.persons
     marks = dataset.fingerprints
     beside = None
@@ -63,28 +73,38 @@ def read_records(
         beside = asked.beside(schema, whole, public, most, key)
         if public and most is None:  # the tables count records, too, that cannot be trained on
             marks = as_read(schema, whole)
-    if contract.evaluation is None:
+    chosen = None
+    if by_ids is not None:
+        assert persons is not None and ledger is not None
+        with LedgerStore(ledger) as store:
+            key = store.secret("records held out of training")
+        # Under replace-one, ids are public and stay, also those of records that are blank
+        chosen = by_ids.choose(persons_of(schema, whole) if public else persons, key)
+    if contract.evaluation is None and chosen is None:
         size = contract.member(member).size
         X, y = dataset.X, dataset.y
         return MemberRecords(problem_of(contract, size, X, y, persons, marks, beside=beside))
     assert ledger is not None
     assert marks is not None
-    kept = _held_out(contract, member, marks, ledger, persons)
+    if chosen is None:
+        kept = _held_out(contract, member, marks, ledger, persons)
+        sides = [~kept, kept]
+    else:
+        sides = [chosen.trained, chosen.held_out][: 1 + (contract.evaluation is not None)]
     sizes = (contract.trained_size(member), contract.held_out_size(member))
-    return MemberRecords(
-        *(
-            problem_of(
-                contract,
-                size,
-                dataset.X[side],
-                dataset.y[side],
-                None if persons is None else persons[side],
-                marks[side],
-                beside=None if beside is None else beside[side],
-            )
-            for size, side in zip(sizes, (~kept, kept), strict=True)
+    problems = [
+        problem_of(
+            contract,
+            size,
+            dataset.X[side],
+            dataset.y[side],
+            None if persons is None else persons[side],
+            marks[side],
+            beside=None if beside is None else beside[side],
         )
-    )
+        for size, side in zip(sizes, sides, strict=False)
+    ]
+    return MemberRecords(problems[0], problems[1] if len(problems) > 1 else None, chosen)
 
 
 def _held_out(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacenda._types import Array
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.runtime.lasting_run import data_digest
@@ -36,9 +37,11 @@ from tacenda_node.peer.evaluation_run import EvaluationRun, FinishedModel
 from tacenda_node.peer.member import Member
 from tacenda_node.peer.member_records import checked_schema, read_records
 from tacenda_node.peer.peer import Peer
+from tacenda_node.peer.public_start import PublicStart, find_start
 from tacenda_node.peer.run_plan import RunPlan, make_plan
 from tacenda_node.peer.saving import result_file, save_evaluation, save_folder
 from tacenda_node.peer.session import Session
+from tacenda_node.peer.taking_part import ByIds
 from tacenda_node.peer.watchdog import LeftRun, Signals
 from tacenda_node.proposals.box import Box
 from tacenda_node.state.accounts import claim, ledger_path
@@ -70,7 +73,9 @@ def run_node(options: NodeSettings) -> RunResult:
         )
     identity = Identity.read(options.identity)
     contract_files.require_own_signature(options.contract, identity.name)
-    plan = make_plan(contract)
+    begun = find_start(contract, Path(options.contract), options.state)
+    plan = make_plan(contract, None if begun is None else begun.taken_by(contract))
+    )
     policy = None if options.policy is None else PolicyFile.read(options.policy)
     if policy is not None:
         require_policy(policy, contract, identity.signing_key)
@@ -83,7 +88,7 @@ def run_node(options: NodeSettings) -> RunResult:
             stop = Signals()
             box = Box(Path(options.contract).parent)
             member = Member(options, contract, identity, schema, policy, amendments, log, stop, box)
-            return _run(member, plan, state)
+            return _run(member, plan, state, begun)
     finally:
         state.close()
 
@@ -113,10 +118,10 @@ def check_identity(contracts: list[Contract], identity: Identity) -> Identity:
     return identity
 
 
-def _run(member: Member, plan: RunPlan, state: NodeState) -> RunResult:
-    """Pay for both runs, train, then evaluate."""
+def _run(member: Member, plan: RunPlan, state: NodeState, begun: PublicStart | None) -> RunResult:
+    """Pay for both runs, train, then evaluate. begun: where the training starts, if not at 0."""
     with ExitStack() as stack:
-        training = _begin(member, plan, state, stack)
+        training = _begin(member, plan, state, stack, None if begun is None else begun.model)
         with _stopping(member, training):
             result = _train(member, training)
             if training.closing is not None:
@@ -138,7 +143,9 @@ class _Training:
     allowed: list[Approval]
 
 
-def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) -> _Training:
+def _begin(
+    member: Member, plan: RunPlan, state: NodeState, stack: ExitStack, start: Array | None
+) -> _Training:
     """Wait for all signatures, read the records, and reserve what both runs cost."""
     options, contract, name, log = member.options, member.contract, member.name, member.log
     amendments = member.amendments
@@ -156,11 +163,16 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     session.all_signed(amendments.book)
     ledger = ledger_path(options.ledger, name, options.state, options.rehearsal)
     # No record is read before all have signed
-    records = read_records(contract, name, member.schema, options.data, ledger)
+    by_ids = ByIds.of(ledger, options.dataset, plan, name)
+    records = read_records(contract, name, member.schema, options.data, ledger, by_ids)
+    chosen = records.chosen
+    if chosen is not None and chosen.words:
+        _tell(options, log, [chosen.words])
     key = state.bind(contract.run_id(), name, data_digest(records.trained))
     session.show_state(key)
     account = _account(options, contract, ledger, records.trained, log)
-    booked = Spending(ledger, plan, name, key, account, rehearsal=options.rehearsal)
+    roster = None if chosen is None else chosen.rosters[0]
+    booked = Spending(ledger, plan, name, key, account, rehearsal=options.rehearsal, roster=roster)
     closing = None
     if contract.evaluation is not None:
         closing = stack.enter_context(EvaluationRun(member))
@@ -175,7 +187,7 @@ def _begin(member: Member, plan: RunPlan, state: NodeState, stack: ExitStack) ->
     observer.account(ledger, account)
     state.keep_mark(spending.mark)
     edges = session.handshake.edges
-    peer = Peer(plan, name, records.trained, state, session.exchange, edges)
+    peer = Peer(plan, name, records.trained, state, session.exchange, edges, start)
     peer.restore(session.agreement.absent_in)
     if peer.round < contract.rounds and name not in amendments.left and not member.ended():
         spending.require_open()

@@ -13,7 +13,8 @@ from tacenda import losses, regularisers
 from tacenda._types import Array
 from tacenda.algorithms.registry import code_of, from_plain
 from tacenda.algorithms.tabled import Tabled
-from tacenda.algorithms.whitened import prepared
+from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.whitening import DIAGONAL, Taken
 from tacenda.errors import PrivacyError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, ObjectiveLaplace, merged
@@ -83,15 +84,20 @@ class RunPlan:
         return Unit(terms.records_per_person, terms.person[1])
 
 
-def make_plan(contract: Contract) -> RunPlan:
-    """Check that the contract's parts go together, and calibrate the noise of every member."""
-    topology = topology_of(contract)
+def make_plan(contract: Contract, taken: Taken | None = None) -> RunPlan:
+    """Check that the contract's parts go together, and calibrate the noise of every member. taken:
+    of a contract that continues a run, what whitening takes over; noise does not depend on it."""
+    topology, facts = topology_of(contract), facts_of(contract)
     named = from_plain(contract.algorithm.model_dump())
     algorithm = prepared(named, contract.preparation)
+    if contract.continues is not None and isinstance(algorithm, Whitened):
+        if taken is None:
+            diagonal = algorithm.whitening.kind_for(facts.n_features) == DIAGONAL
+            taken = Taken.stand_in(facts, diagonal)
+        algorithm = replace(algorithm, taken=taken)
     if contract.tables is not None:
         statistic = statistic_from_plain(contract.tables)
         algorithm = Tabled(algorithm, statistic, contract.tables_share)
-    facts = facts_of(contract)
     code = code_of(algorithm)
     if code is not None and contract.algorithm.code is None:
         raise PrivacyError(
@@ -110,6 +116,8 @@ def make_plan(contract: Contract) -> RunPlan:
     method = contract.method_of(algorithm)
     losses = contract.absence.reserved_losses
     spec = RunSpec.of(method, topology, facts, privacy, losses=losses)
+    if contract.continues is not None:
+        _check_continues(spec)
     rehearsal = contract.rehearsal_seed is not None
     lattice = _fits_lattice(spec) and not rehearsal
     if not rehearsal and not lattice and not terms.floating_point_noise:
@@ -125,6 +133,19 @@ def make_plan(contract: Contract) -> RunPlan:
     if lattice and not algorithm.traits.masks:  # masked sums are calibrated as what they are
         calibration = _onto_lattice(calibration, privacy, facts.members_per_person)
     return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
+
+
+def _check_continues(spec: RunSpec) -> None:
+    """All members start at one model, and the next run can start at this one's."""
+    if not spec.one_model:
+        raise PrivacyError(
+            "contract field continues: members must end with the same model, from which the next "
+            f'run starts, and with {spec.algorithm.title} they do not; set finish_mixing = "exact".'
+        )
+    if not spec.algorithm.traits.uses_start:
+        raise PrivacyError(
+            f"contract field continues: {spec.algorithm.title} does not use a start; leave it out."
+        )
 
 
 def _check_plugins(contract: Contract, facts: Facts) -> None:

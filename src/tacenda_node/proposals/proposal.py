@@ -119,6 +119,11 @@ class Proposal:
             return
         if text.run_id() == base.run_id() or text.amendment is not None:
             raise InputError("The contract is not one of a next run: give it another title.")
+        if text.continues is not None and text.continues.run != self.run:
+            raise InputError(
+                "contract field continues.run is not the run before, which the members know; "
+                "propose the next run of that one."
+            )
         strangers = sorted(set(text.names) - set(base.names))
         if bool(strangers) != (self.kind == WITH):
             raise InputError(

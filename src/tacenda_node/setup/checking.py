@@ -28,6 +28,7 @@ from tacenda.errors import TacendaError
 from tacenda.privacy.accounting.events import at_members
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.rosters import Roster
 from tacenda.words import against, counted, noun
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity
@@ -37,6 +38,7 @@ from tacenda_node.operate.settings import NodeSettings
 from tacenda_node.peer.evaluation_plan import closing_plan
 from tacenda_node.peer.member_records import MemberRecords, read_records
 from tacenda_node.peer.run_plan import RunPlan, make_plan
+from tacenda_node.peer.taking_part import ByIds
 from tacenda_node.setup.consortium import trial_contract
 from tacenda_node.setup.doctor import Finding
 from tacenda_node.setup.meaning import learnt, minded, unfit_rule
@@ -77,7 +79,7 @@ def check(
     if settings.policy is not None:
         findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:
-        records = records_as_split(settings, contract, name)
+        records = records_as_split(settings, plan, name)
     except TacendaError as wrong:
         fix = "correct the records or the schema; nothing was sent or charged"
         return [*findings, Finding("records", False, str(wrong), fix)]
@@ -142,31 +144,41 @@ def _values(settings: NodeSettings, contract: Contract) -> list[Finding]:
     return [*found, Finding("bounds", True, told)]
 
 
-def records_as_split(settings: NodeSettings, contract: Contract, name: str) -> MemberRecords:
+def records_as_split(settings: NodeSettings, plan: RunPlan, name: str) -> MemberRecords:
     """The records, split as the run would split them, by a copy of the ledger."""
+    contract = plan.contract
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "ledger.sqlite"
         if contract.evaluation is not None or contract.privacy.records_per_person is not None:
             _copy(settings.ledger or default_ledger(name), copy)
-        return read_records(contract, name, settings.schema, settings.data, copy)
+        by_ids = ByIds.of(copy, settings.dataset, plan, name)
+        return read_records(contract, name, settings.schema, settings.data, copy, by_ids)
 
 
 def costs(
     settings: NodeSettings, plan: RunPlan, name: str, records: MemberRecords
 ) -> list[Finding]:
     """What the run would charge, and what its evaluation would charge the held-out records."""
-    found = [cost(settings, plan, name, records.trained)]
+    rosters = (None, None) if records.chosen is None else records.chosen.rosters
+    found = [cost(settings, plan, name, records.trained, roster=rosters[0])]
     if records.held_out is not None:
         closing = closing_plan(plan.contract)
-        found.append(cost(settings, closing, name, records.trained, records.held_out))
+        both = (records.trained, records.held_out)
+        found.append(cost(settings, closing, name, *both, roster=rosters[1]))
     return found
 
 
 def cost(
-    settings: NodeSettings, plan: RunPlan, name: str, problem: Any, held_out: Any = None
+    settings: NodeSettings,
+    plan: RunPlan,
+    name: str,
+    problem: Any,
+    held_out: Any = None,
+    roster: Roster | None = None,
 ) -> Finding:
     """What the run would charge and what would be left, in a copy of the ledger. held_out: the
-    plan is that of the evaluation, and these are its records."""
+    plan is that of the evaluation, and these are its records. roster: the ids that take part, where
+    each has a budget of its own."""
 
     terms, events = plan.contract.privacy, plan.reservation(name)
     real = settings.ledger or default_ledger(name)
@@ -197,8 +209,9 @@ def cost(
             named = settings.dataset is not None
             account, _ = claim_held_out(copy, account, problem, held_out, named=named)
         with LedgerStore(copy) as store:
-            spent = store.spent(account)
-            with_it = store.spent(account, more=[(plan.unit, events)])
+            ids = None if roster is None else roster.ids
+            spent = store.spent(account, ids=ids)
+            with_it = store.spent(account, more=[(plan.unit, events)], ids=ids)
             begun = any(_is_begun(run["run"], plan.contract, name) for run in store.runs())
     if begun:
         says, with_it = f"{says}, and has begun: it is in the ledger already", spent

@@ -29,6 +29,8 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         ("against", against(pooled(plan))),
     ]
     found += [("table", words) for words in table_words(contract)]
+    if contract.continues is not None:
+        found.append(("continues", continued(contract)))
     if contract.evaluation is not None:
         found.append(("evaluation", _evaluation_terms(contract)))
     return found + [("mind", sentence) for sentence in minded(plan)]
@@ -57,6 +59,7 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
             f"The same cost pays for a table: {words}."
             for words in (table_words(contract) if contract.has_training else ())
         ),
+        *([] if contract.continues is None else [f"It continues {continued(contract)}."]),
         *_evaluation(contract, me),
         unfit_rule(contract).capitalize() + ".",
         _absence(contract),
@@ -94,6 +97,20 @@ def learnt(contract: Contract) -> str:
     if p.regulariser_options:
         words += f", regulariser {p.regulariser}{_options(p.regulariser_options)}"
     return words
+
+
+def continued(contract: Contract) -> str:
+    """What is taken over, and whose records are asked for."""
+    terms = contract.continues
+    assert terms is not None
+    words = f"the run {terms.run[:12]}: it starts at that run's model"
+    if contract.prepare is not None:
+        words += " and uses its map again, so that all of the cost is for the rounds"
+    which = {"all": "", "new": "ids that no run has read", "old": "ids that a run has read"}
+    asked = [which[terms.records]] if terms.records != "all" else []
+    if terms.window is not None:
+        asked.append(f"ids that first took part in the latest {counted(terms.window, 'training')}")
+    return words + (f". It asks for {' and '.join(asked)}" if asked else "")
 
 
 def table_words(contract: Contract) -> list[str]:

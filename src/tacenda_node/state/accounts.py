@@ -72,7 +72,7 @@ def claim(
                 f"node.toml) out, or change the ledger's: tacenda ledger budget {path} --dataset "
                 f"{account.name!r} --delta {known.delta:g} --epsilon {budget:g}"
             )
-        spent = store.spent(account.name)
+        spent = store.spent_by_id(account.name)
         if needs_budget and spent.budget is None:
             raise PrivacyError(
                 _missing(
@@ -96,18 +96,22 @@ def claim_held_out(
     return found.name, list(found.notes)
 
 
-def require_covered(path: Path, account: str, held_out: str, trains: Any, evaluates: Any) -> None:
+def require_covered(
+    path: Path, account: str, held_out: str, trains: Any, evaluates: Any, ids: Any = None
+) -> None:
     """Refuse a run whose evaluation could not be paid, before anything is reserved. trains,
-    evaluates: (name of the run in the ledger, its unit, what it would reserve)."""
+    evaluates: (name of the run in the ledger, its unit, what it would reserve). ids: those that are
+    held out, where each has a budget of its own; none of them is trained on."""
     with LedgerStore(path) as store:
         known = {run["run"] for run in store.runs()}
         budget = store.budget(held_out)
         if budget is None or evaluates[0] in known:
             return
         more = [evaluates[1:]]
-        if account in store.spent(held_out).names and trains[0] not in known:
+        together = account in store.spent(held_out).names
+        if ids is None and together and trains[0] not in known:
             more.append(trains[1:])
-        spent = store.spent(held_out, more=more)
+        spent = store.spent(held_out, more=more, ids=ids)
         if not budget.allows([*spent.events, *spent.reserved]):
             raise BudgetError(
                 f"the budget of epsilon {budget.epsilon:g} for {held_out!r} in the ledger "

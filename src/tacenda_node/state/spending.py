@@ -17,6 +17,7 @@ from typing import Any
 from tacenda.errors import StateError
 from tacenda.privacy.accounting.events import event_from_dict
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.privacy.lasting.rosters import Roster
 from tacenda_node.identity.contract import Contract
 from tacenda_node.peer.run_plan import RunPlan
 from tacenda_node.state.database import Key
@@ -57,9 +58,12 @@ class Spending:
         *,
         rehearsal: bool = False,
         closes: Contract | None = None,
+        roster: Roster | None = None,
     ) -> None:
         """closes: of a closing run, the contract that it belongs to: it is reserved before its
-        model, and with it its own contract, is known."""
+        model, and with it its own contract, is known. roster: the ids that take part, where each
+        has a budget of its own."""
+        self._roster = roster
         self._plan, self._name, self._path = plan, name, path
         self._rehearsal = rehearsal
         self._contract = closes or plan.contract
@@ -100,6 +104,7 @@ class Spending:
                 events,
                 self._plan.unit,
                 privacy.delta,
+                self._roster,
             )
         return self
 

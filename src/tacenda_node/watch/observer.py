@@ -195,7 +195,7 @@ class Observer:
             return
         path, name = self._ledger
         with LedgerStore(path) as store:
-            spent = store.spent(name)
+            spent = store.spent_by_id(name)
         delta = self._contract.privacy.delta if spent.budget is None else spent.budget.delta
         budget = None if spent.budget is None else spent.budget.epsilon
         epsilon = spent.curve_with_reserved.epsilon(delta)

@@ -119,8 +119,8 @@ def test_a_run_without_ids_counts_for_every_id_and_for_the_whole_account(tmp_pat
             store.open_run("without", "north", "", None, [(Pure(0.25), 1)])
         store.close_run("month 0")
         store.open_run("without", "north", "", None, [(Pure(0.5), 1)])
+        roster = Roster(store.hashed(["new"]))
         with pytest.raises(BudgetError, match="reserved by an id that takes part"):
-            roster = Roster(store.hashed(["new"]))
             store.open_run("later", "north", "", None, [(Pure(0.75), 1)], roster=roster)
 
 

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from tacenda._types import Flags
+from tacenda._types import Array, Flags
 
 
 def keyed_positions(key: bytes, records: int, held_out: int) -> Flags:
@@ -20,6 +20,20 @@ def keyed_positions(key: bytes, records: int, held_out: int) -> Flags:
     found = np.zeros(records, bool)
     found[np.argsort(hashes, kind="stable")[:held_out]] = True
     return found
+
+
+def keyed_ids(key: bytes, names: Array, held_out: int) -> Flags:
+    """(n,) whether each id is held out: the same, by ids instead of positions."""
+    hashes = np.array([_word(key, str(name)) for name in names], np.uint64)
+    found = np.zeros(len(names), bool)
+    found[np.argsort(hashes, kind="stable")[:held_out]] = True
+    return found
+
+
+def _word(key: bytes, name: str) -> int:
+    raw = name.encode("utf-8", "surrogatepass")
+    drawn = hashlib.blake2b(raw, key=key, person=b"tacenda-held-id", digest_size=8)
+    return int.from_bytes(drawn.digest(), "big")
 
 
 def _number(key: bytes, place: int) -> int:
