@@ -60,9 +60,9 @@ def consortium_propose(
     """Propose something to all members, sign it, and send it to those who can be reached.
 
     next: a run on the same terms, which starts at the model of the run before and uses its map
-    again, where this member has them. without NAME: the run under way goes on without these. with CARD:
-    the next run with new members. stop: the run under way ends for good, once more than half have
-    accepted.
+    again, where this member has them. without NAME: the run under way goes on without these. with
+    CARD: the next run with new members. stop: the run under way ends for good, once more than half
+    have accepted.
 
     Example: tacenda consortium propose next --folder north --reason "October"
     """

@@ -75,7 +75,6 @@ def run_node(options: NodeSettings) -> RunResult:
     contract_files.require_own_signature(options.contract, identity.name)
     begun = find_start(contract, Path(options.contract), options.state)
     plan = make_plan(contract, None if begun is None else begun.taken_by(contract))
-    )
     policy = None if options.policy is None else PolicyFile.read(options.policy)
     if policy is not None:
         require_policy(policy, contract, identity.signing_key)

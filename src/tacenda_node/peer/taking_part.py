@@ -65,7 +65,6 @@ class ByIds:
             ids = store.hashed(names)
             known = self._known(store, ids)
             trained, held, words = known or self._choose(store, ids, names, whose, key)
-        self._check_size(int((trained | held)[whose].sum()), len(persons), words)
         rosters = (Roster(ids[trained], TRAINED), Roster(ids[held], HELD))
         return TakingPart(trained[whose], held[whose], words, rosters)
 
@@ -93,22 +92,24 @@ class ByIds:
             closing = closing_plan(contract)
             events = [(closing.unit, closing.reservation(self.name))]
             fits_held = store.covered(f"{self.account}{HELD_OUT}", ids, events)
+        used_up = asked & ~((fits & ~was_held) | (fits_held & ~was_trained))
         new = asked & ~was_trained & ~was_held & fits & fits_held
         trained = asked & was_trained & ~was_held & fits
         held = asked & was_held & ~was_trained & fits_held
         if contract.evaluation is None:
             held[:] = False
+        words = (
+            f"{int((trained | held | new).sum())} of {len(ids)} ids take part; "
+            f"{int(used_up.sum())} have used up their budget, and {int((~asked).sum())} are not "
+            "those that the contract asks for"
+        )
+        self._check_size(int((trained | held | new)[whose].sum()), len(whose), words)
+        if contract.evaluation is None:
             trained |= new
         else:
             drawn = np.zeros(len(ids), bool)
             drawn[new] = self._drawn(names[new], int(held.sum()), int(trained.sum()), key)
             held, trained = held | (new & drawn), trained | (new & ~drawn)
-        used_up = asked & ~((fits & ~was_held) | (fits_held & ~was_trained))
-        words = (
-            f"{int((trained | held).sum())} of {len(ids)} ids take part; {int(used_up.sum())} have "
-            f"used up their budget, and {int((~asked).sum())} are not those that the contract asks "
-            "for"
-        )
         return trained, held, words
 
     def _drawn(self, names: Array, held: int, trained: int, key: bytes) -> Flags:

@@ -302,9 +302,10 @@ class Bookings:
         roster = rosters.of_run(self._file, run["run"])
         lost = self.lost(dataset, None if roster is None else roster.ids)
         each = [for_unit(unit, [*charged, *held]) for charged, held in lost]
+        wanted = unit.counts(run["unit"], more)
         cases = ((b, name, budget) for b in each for name, budget in self.budgets(dataset).items())
         for before, name, budget in cases:
-            events = [*before, *unit.counts(run["unit"], more)]
+            events = [*before, *wanted]
             if budget.allows(events):
                 continue
             after = judge(events, budget.adjacency)

@@ -1,0 +1,354 @@
+"""A federation over 24 months: records come and go, members join, every id has a cap.
+
+    python -m benchmarks.months --write      # three seeds, to the page (about ten minutes)
+    python -m benchmarks.months --seeds 1    # quickly, printed only
+
+Four members with 500 ids each, two more from months 7 and 13 on. Each month 8 % of the ids leave
+and as many come, so that some stay for a month and some for three years. The truth drifts. An id's
+cap is epsilon 2 over all months; a month costs what lets an id take part in 12. Who takes part, the
+rosters and every charge are those of the node's code and of a lasting ledger for each member; the
+noise is that of a simulation. Whitened TreeGD under masks, a complete graph, add-remove.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import tempfile
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacenda as tc
+from tacenda.data.table import Table
+from tacenda.privacy.accounting.events import Event, Gaussian
+from tacenda.privacy.accounting.judge import judge
+from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda_node.identity.contract import Contract
+from tacenda_node.identity.contract_files import named_edges
+from tacenda_node.membership.amendments import next_run
+from tacenda_node.peer.member_records import read_records
+from tacenda_node.peer.public_start import PublicStart
+from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.peer.taking_part import ByIds
+
+PAGE = Path("docs/results/measured/months.md")
+MONTHS, STAYS, CAP, DELTA = 24, 12, 2.0, 1e-5
+FEATURES, IDS, LEAVE, ROUNDS = 12, 500, 0.08, 15
+JOINS = {"m0": 1, "m1": 1, "m2": 1, "m3": 1, "m4": 7, "m5": 13}  # in which month
+TURN = {"none": 0.0, "slow": 0.04, "fast": 0.15}  # of the truth in a month, in radians
+WAYS = ("next", "anew", "yearly", "whole account")
+TITLES = {
+    "next": "next month continues",
+    "anew": "every month anew",
+    "yearly": "anew once a year",
+    "whole account": "continues, without ids",
+}
+
+
+def monthly_epsilon(months: int) -> float:
+    """Of a month, so that so many of them compose to the cap."""
+
+    def epsilon(noise: float, count: int) -> float:
+        return float(judge([(Gaussian(noise), count)], "add-remove").epsilon(DELTA))
+
+    low, high = 0.1, 1000.0
+    for _ in range(60):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if epsilon(middle, months) > CAP else (low, middle)
+    # Whole-numbered noise needs a little more than an ideal Gaussian
+    return round(epsilon(high, 1) * 0.99, 4)
+
+
+SCHEMA = tc.data.Schema.build(
+    columns=[
+        {"kind": "numeric", "name": f"x{k}", "low": -2.5, "high": 2.5} for k in range(FEATURES)
+    ],
+    label={"name": "y", "classes": ["no", "yes"]},
+    person="id",
+    intercept=True,
+    row_norm=0.6,
+)
+
+
+@dataclass
+class World:
+    """People with fixed values and a truth that turns; `here[name]`: the ids at each member."""
+
+    turn: float
+    seed: int
+    here: dict[str, list[int]] = field(default_factory=dict)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        mix = self.rng.normal(size=(FEATURES, FEATURES)) / FEATURES**0.5
+        self.mix = mix @ np.diag(np.linspace(1.4, 0.4, FEATURES))
+        first, second = np.linalg.qr(self.rng.normal(size=(FEATURES, 2)))[0].T
+        self.axes = first, second
+        self.cells: dict[int, tuple[np.ndarray, int]] = {}
+
+    def truth(self, month: int) -> np.ndarray:
+        angle = self.turn * month
+        return 3.0 * (np.cos(angle) * self.axes[0] + np.sin(angle) * self.axes[1])
+
+    def draw(self, count: int, month: int) -> tuple[np.ndarray, np.ndarray]:
+        X = self.rng.normal(size=(count, FEATURES)) @ self.mix.T
+        chance = 1 / (1 + np.exp(-(X @ self.truth(month) - 0.4)))
+        return X, (self.rng.random(count) < chance).astype(int)
+
+    def go_on(self, month: int) -> None:
+        """8 % leave each member, and as many come; who joins has its ids from its month on."""
+        for name, joins in JOINS.items():
+            if month < joins:
+                continue
+            old = self.here.get(name, [])
+            old = [k for k in old if self.rng.random() > LEAVE]
+            X, y = self.draw(IDS - len(old), month)
+            new = list(range(self.made, self.made + len(y)))
+            self.made += len(y)
+            self.cells |= {k: (X[j], int(y[j])) for j, k in enumerate(new)}
+            self.here[name] = old + new
+
+    def table(self, name: str) -> Table:
+        ids = self.here[name]
+        X = np.array([self.cells[k][0] for k in ids])
+        columns: dict[str, Any] = {f"x{k}": X[:, k] for k in range(FEATURES)}
+        columns["y"] = ["yes" if self.cells[k][1] else "no" for k in ids]
+        columns["id"] = [f"person {k}" for k in ids]
+        return Table.of(columns)
+
+
+def first_contract(names: list[str], epsilon: float) -> Contract:
+    """Of the first month; nobody signs it here."""
+    return Contract.build(
+        {
+            "title": "month 1",
+            "rounds": ROUNDS,
+            "schema_hash": SCHEMA.hash(),
+            "members": [
+                {k: v for k, v in card(name).items() if k != "authority"} for name in names
+            ],
+            "edges": named_edges("complete", names),
+            "authorities": ["-----BEGIN CERTIFICATE-----"],
+            "problem": {
+                "n_features": len(SCHEMA.feature_names),
+                "classes": ["no", "yes"],
+                "row_scale": SCHEMA.row_scale,
+                "strength": 1e-3,
+            },
+            "algorithm": {"name": "tree-gd", "noise": "masked"},
+            "prepare": {"name": "whitening"},
+            "privacy": {
+                "epsilon": epsilon,
+                "delta": DELTA,
+                "adjacency": "add-remove",
+                "coalition": 1,
+                "records_per_person": 1,
+                "members_per_person": 1,
+            },
+        }
+    )
+
+
+def card(name: str) -> dict[str, Any]:
+    """What a contract says of a member; keys that open nothing."""
+    k = int(name[1:])
+    key = (k + 1).to_bytes(32, "big")
+    return {
+        "name": name,
+        "size": IDS,
+        "address": f"localhost:{k + 1}",
+        "fingerprint": f"{k + 1:064x}",
+        "signing_key": base64.b64encode(key).decode(),
+        "authority": "-----BEGIN CERTIFICATE-----",
+    }
+
+
+class Federation:
+    """One way to spend the cap over the months, with a ledger for each member."""
+
+    def __init__(self, way: str, folder: Path, seed: int) -> None:
+        self.way, self.folder, self.seed = way, folder, seed
+        self.months = {"next": STAYS, "anew": STAYS, "yearly": 2, "whole account": MONTHS}[way]
+        self.contract: Contract | None = None
+        self.start: PublicStart | None = None
+        self.model = np.zeros(len(SCHEMA.feature_names))
+        self.book: dict[str, dict[Event, int]] = defaultdict(lambda: defaultdict(int))
+        self.left_out = self.moments = 0
+
+    def month(self, number: int, world: World) -> None:
+        """Spend a month, where this way does, and charge it."""
+        if self.way == "yearly" and number % STAYS != 1:
+            return
+        names = list(world.here)
+        self.contract = self._contract(number, names)
+        taken = None if self.start is None else self.start.taken_by(self.contract)
+        plan, shards, persons = make_plan(self.contract, taken), [], []
+        for name in names:
+            ledger = self.folder / f"{name}.sqlite"
+            named = name if self.way != "whole account" else None
+            with LedgerStore(ledger) as store:
+                if store.budget(name) is None:
+                    store.set_budget(name, CAP, DELTA, "add-remove", plan.unit)
+            by_ids = ByIds.of(ledger, named, plan, name)
+            found = read_records(self.contract, name, SCHEMA, world.table(name), ledger, by_ids)
+            chosen, problem = found.chosen, found.trained
+            events, run = plan.reservation(name), f"month {number}"
+            with LedgerStore(ledger) as store:
+                roster = None if chosen is None else chosen.rosters[0]
+                store.open_run(run, name, "", "add-remove", events, plan.unit, DELTA, roster)
+                booked = [event for event, count in events for _ in range(count)]
+                store.charge_many(run, list(enumerate(booked)))
+                store.close_run(run)
+            rows = problem.store.rows
+            shards.append((np.asarray(rows), np.asarray(problem.store.labels)))
+            persons.append(problem._persons)
+            self.left_out += IDS - len(shards[-1][1])
+            for one in problem._persons:
+                for event, count in events:
+                    self.book[f"{name} {one}"][event] += count
+        self._learn(plan, taken, shards, persons, number)
+
+    def _contract(self, number: int, names: list[str]) -> Contract:
+        if self.contract is None:
+            return first_contract(names, monthly_epsilon(self.months))
+        new = [card(name) for name in names if name not in self.contract.names]
+        continues = None
+        if self.start is not None and self.way in ("next", "whole account"):
+            continues = {"run": self.contract.run_id(), "start": self.start.digest}
+            continues |= {"drift": DRIFT}
+        ends = self.contract.names
+        return next_run(self.contract, f"month {number}", new, ends, continues=continues)
+
+    def _learn(
+        self, plan: Any, taken: Any, shards: list[Any], persons: list[Any], number: int
+    ) -> None:
+        labels = [np.where(y > 0, 1, 0) for _, y in shards]
+        problem = tc.Problem(
+            [(X, y) for (X, _), y in zip(shards, labels, strict=True)],
+            classes=range(2),
+            strength=1e-3,
+            public_sizes=[float(IDS)] * len(shards),
+            persons=persons,
+        )
+        continues = plan.contract.continues is not None
+        found = tc.simulate(
+            problem,
+            plan.spec.topology,
+            plan.spec.algorithm,
+            plan.contract.rounds,
+            plan.contract.privacy.promise,
+            seed=1000 * self.seed + number,
+            init=self.start.model if continues and self.start is not None else None,
+            record_every=0,
+        )
+        self.moments += sum(count for _, count in found.privacy.charges) - plan.contract.rounds
+        self.model, self.start = found.models[0], PublicStart.of(found)
+
+    def largest(self) -> float:
+        """Epsilon of the id that has lost most, by a book of its own."""
+        each = {tuple(sorted(events.items(), key=str)) for events in self.book.values()}
+        return max(float(judge(list(e), "add-remove").epsilon(DELTA)) for e in each)
+
+
+DRIFT = 0.01
+
+
+def loss(model: np.ndarray, world: World, month: int) -> float:
+    """Log loss on fresh people of that month, less that of the truth."""
+    X, y = World.draw(world, 20_000, month)
+    rows = tc.data.encode(
+        SCHEMA,
+        {
+            **{f"x{k}": X[:, k] for k in range(FEATURES)},
+            "y": np.where(y > 0, "yes", "no").tolist(),
+            "id": [str(k) for k in range(len(y))],
+        },
+    )
+    signs = np.where(y > 0, 1.0, -1.0)
+    best = np.logaddexp(0, -signs * (X @ world.truth(month) - 0.4)).mean()
+    return float(np.logaddexp(0, -signs * (rows.X @ model)).mean() - best)
+
+
+def play(turn: float, seed: int) -> dict[str, dict[str, float]]:
+    """24 months by each way, on the same people."""
+    found: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        ways = [Federation(way, Path(place) / way, seed) for way in WAYS]
+        for one in ways:
+            one.folder.mkdir()
+        losses: dict[str, list[float]] = defaultdict(list)
+        world = World(turn, seed)
+        for month in range(1, MONTHS + 1):
+            world.go_on(month)
+            for one in ways:
+                one.month(month, world)
+                losses[one.way].append(loss(one.model, world, month))
+        for one in ways:
+            each = losses[one.way]
+            with LedgerStore(one.folder / "m0.sqlite") as store:
+                assert store.verify().ok
+                said = float(store.spent_by_id("m0").curve.epsilon(DELTA))
+                whole = float(store.spent("m0").curve.epsilon(DELTA))
+            largest = one.largest()
+            assert largest <= CAP * (1 + 1e-9), f"{one.way}: an id has lost {largest}"
+            found[one.way] = {
+                "first year": float(np.mean(each[:12])),
+                "second year": float(np.mean(each[12:])),
+                "last": each[-1],
+                "largest": largest,
+                "said": said,
+                "whole": whole,
+                "left out": float(one.left_out),
+                "moments": float(one.moments),
+            }
+    return found
+
+
+def lines(seeds: int) -> list[str]:
+    """The page's tables."""
+    made = [f"\nA month costs epsilon {monthly_epsilon(STAYS):g}; without ids "
+            f"{monthly_epsilon(MONTHS):g}; once a year {monthly_epsilon(2):g}."]  # fmt: skip
+    for words, turn in TURN.items():
+        runs = [play(turn, seed) for seed in range(seeds)]
+        made.append(f"\n**Drift: {words}** ({turn:g} radians a month).\n")
+        made.append(
+            "| way | months 1 to 12 | months 13 to 24 | sd over seeds | largest loss of an id | "
+            "all runs of m0 | places left empty | moments released |"
+        )
+        made.append("| --- |" + " --- |" * 7)
+        for way in WAYS:
+            each = {k: np.array([run[way][k] for run in runs]) for k in runs[0][way]}
+            spread = each["second year"].std(ddof=1) if seeds > 1 else float("nan")
+            made.append(
+                f"| {TITLES[way]} | {each['first year'].mean():.4f} | "
+                f"{each['second year'].mean():.4f} | {spread:.4f} | {each['largest'].max():.3f} | "
+                f"{each['whole'].mean():.2f} | {each['left out'].mean():.0f} | "
+                f"{each['moments'].mean():.0f} |"
+            )
+        print("\n".join(made[-len(WAYS) - 3 :]), flush=True)
+    return made
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="into the page")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found = lines(given.seeds)
+    if given.write:
+        head = PAGE.read_text("utf-8").split("<!-- measured")[0]
+        terms = json.dumps(vars(given))
+        PAGE.write_text(f"{head}<!-- measured: {terms} -->\n" + "\n".join(found) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
