@@ -3,7 +3,7 @@
     python -m benchmarks.months --write      # three seeds, to the page (about ten minutes)
     python -m benchmarks.months --seeds 1    # quickly, printed only
 
-Four members with 500 ids each, two more from months 7 and 13 on. Each month 8 % of the ids leave
+Four members with 1,000 ids each, two more from months 7 and 13 on. Each month 8 % of the ids leave
 and as many come, so that some stay for a month and some for three years. The truth drifts. An id's
 cap is epsilon 2 over all months; a month costs what lets an id take part in 12. Who takes part, the
 rosters and every charge are those of the node's code and of a lasting ledger for each member; the
@@ -39,9 +39,9 @@ from tacenda_node.peer.taking_part import ByIds
 
 PAGE = Path("docs/results/measured/months.md")
 MONTHS, STAYS, CAP, DELTA = 24, 12, 2.0, 1e-5
-FEATURES, IDS, LEAVE, ROUNDS = 12, 500, 0.08, 15
+FEATURES, IDS, LEAVE, ROUNDS = 12, 1000, 0.08, 15
 JOINS = {"m0": 1, "m1": 1, "m2": 1, "m3": 1, "m4": 7, "m5": 13}  # in which month
-TURN = {"none": 0.0, "slow": 0.04, "fast": 0.15}  # of the truth in a month, in radians
+TURN = {"none": 0.0, "slow": 0.02, "fast": 0.1}  # of the truth in a month, in radians
 WAYS = ("next", "anew", "yearly", "whole account")
 TITLES = {
     "next": "next month continues",
@@ -140,7 +140,7 @@ def first_contract(names: list[str], epsilon: float) -> Contract:
                 "n_features": len(SCHEMA.feature_names),
                 "classes": ["no", "yes"],
                 "row_scale": SCHEMA.row_scale,
-                "strength": 1e-3,
+                "strength": 1e-4,
             },
             "algorithm": {"name": "tree-gd", "noise": "masked"},
             "prepare": {"name": "whitening"},
@@ -233,7 +233,7 @@ class Federation:
         problem = tc.Problem(
             [(X, y) for (X, _), y in zip(shards, labels, strict=True)],
             classes=range(2),
-            strength=1e-3,
+            strength=1e-4,
             public_sizes=[float(IDS)] * len(shards),
             persons=persons,
         )

@@ -1,5 +1,5 @@
 """The life of a member beyond one run: `tacenda node approve`, `queue`, `serve`, `backup`,
-`restore`, `archive`, `verify-archive` and `delete`."""
+`restore`, `drill`, `archive`, `verify-archive` and `delete`."""
 
 from __future__ import annotations
 
@@ -257,6 +257,41 @@ def node_restore(
     typer.echo(f"{folder}: {counted(len(report.files), 'file')} of {report.member}, {report.at}.")
     for note in report.notes:
         typer.echo(note)
+
+
+@node_app.command("drill", short_help="Rehearse losses on copies: key, disk, ledger, operator.")
+def node_drill(
+    folder: Annotated[Path, typer.Argument(help="The member's folder with its node.toml.")] = Path(
+        "."
+    ),
+    only: Annotated[
+        list[str] | None, typer.Option(help="One of key, disk, ledger, operator; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Rehearse the loss of a key, a disk, a ledger and an operator on copies of this member's
+    files. The real ones are only read. The exit code is 1 if a drill fails.
+
+    Example: tacenda node drill north
+    """
+    import tempfile
+
+    from tacenda.checks import one_of
+    from tacenda_node.operate.drill import KINDS, drill
+
+    kinds = tuple(one_of("--only", kind, KINDS) for kind in only or KINDS)
+    with tempfile.TemporaryDirectory() as place:
+        found = drill(folder, Path(place), kinds)
+    if as_json:
+        typer.echo(json.dumps({"drills": [{**vars(one), "ok": one.ok} for one in found]}))
+    for one in () if as_json else found:
+        typer.echo(f"{one.kind}: {'ok' if one.ok else 'FAILED'}, {one.seconds:.1f} s")
+        marks = (("did", one.did), ("to do", one.to_do), ("open", one.open))
+        for mark, lines in (*marks, ("failed", [one.failed] if one.failed else [])):
+            for line in lines:
+                typer.echo(f"  {mark}: {line}")
+    if not all(one.ok for one in found):
+        raise typer.Exit(1)
 
 
 @node_app.command("archive", short_help="Keep what must be kept of a run.")

@@ -50,6 +50,7 @@ from tacenda_node.state.spending import EVALUATION, is_run_of, ledger_run
 
 MAGIC = b"tacenda backup 1\n"
 ABOUT, LEDGER = "backup.json", "ledger.sqlite"
+QUEUE = "queue.json"
 SALT, NONCE = 16, 12  # bytes behind the magic words
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}
 SHORTEST = 12  # characters of a passphrase
@@ -286,8 +287,11 @@ def _files(
     if settings.policy is not None:
         found += [settings.policy, *sorted((settings.policy.parent / APPROVALS).glob("*.json"))]
     found += [path for path in (settings.proxy_login, settings.relay_token) if path is not None]
-    for pattern in ("*.card", "*.invite", "queue.json"):
+    kept = ("*.card", "*.invite", QUEUE, "next-*", "start-*.safetensors", "proposals/*.json")
+    for pattern in kept:
         found += sorted(home.glob(pattern))
+    for path in _queued(home):
+        found += sorted(path.parent.glob(f"{path.stem}.*"))
     inside: dict[str, Path] = {}
     outside: list[str] = []
     root = home.resolve()
@@ -302,9 +306,27 @@ def _files(
     return inside, outside
 
 
+def _queued(home: Path) -> list[Path]:
+    """The contracts of the queue."""
+    try:
+        entries = json.loads((home / QUEUE).read_text("utf-8"))["entries"]
+        return [path for one in entries if (path := Path(one["what"])).suffix == ".toml"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return []
+
+
+def contents_of(place: str | Path) -> tuple[dict[str, Path], list[str]]:
+    """(name in a backup -> file, what lies outside of the member's folder)."""
+    home_file = settings_file(place)
+    assert home_file is not None
+    return _files(home_file.parent, home_file, read_settings(place))
+
+
 def _check_unchanged(home: Path, contents: dict[str, tuple[bytes, int]]) -> None:
     for name, (data, _) in contents.items():
         path = home / name
+        if name == QUEUE or name.startswith("proposals/") or name.endswith(".signatures"):
+            continue  # they go on by themselves: those that are here are newer
         if path.exists() and path.read_bytes() != data:
             raise InputError(
                 f"{path} is there and differs from the backup's; nothing was changed. Move it away "
