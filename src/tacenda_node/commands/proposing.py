@@ -46,13 +46,14 @@ def consortium_propose(
         list[str] | None, typer.Option(help="next: NAME=RECORDS, a member's new number of records.")
     ] = None,
     records: Annotated[
-        str, typer.Option(help="next: of which ids: 'all', 'new' or 'old' ones.")
+        str, typer.Option(help="next: which ids take part, 'all', 'new' or 'old' ones.")
     ] = "all",
     window: Annotated[
-        int | None, typer.Option(help="next: ids that first took part in so many latest trainings.")
+        int | None,
+        typer.Option(help="next: only ids that joined in this number of latest trainings."),
     ] = None,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="next: take nothing over from the run before.")
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="next: do not continue the run before.")
     ] = False,
     reason: Annotated[str, typer.Option(help="Why, in words that the others read.")] = "",
     yes: Yes = False,
@@ -78,7 +79,7 @@ def consortium_propose(
     from tacenda_node.proposals.box import in_force
 
     base, box = in_force(place), Box(place.parent)
-    start = None if anew or contract is not None else _start_of(base, settings)
+    start = None if from_scratch or contract is not None else _start_of(base, settings)
     following = Following(start, _sizes(size), records, window)
     text = (
         None
@@ -94,7 +95,7 @@ def consortium_propose(
     box.take(proposal, {})
     if text is not None and text.continues is not None and start is not None:
         file = start.write(place.parent)
-        typer.echo(f"What is taken over, for members who have no result of the run before: {file}")
+        typer.echo(f"Send this file to members who have no result of the run before: {file}")
     kept = _accepted(folder, box, proposal.number)
     _send(folder, base, box)
     _report(kept, box)
@@ -212,12 +213,14 @@ def _start_of(base: Contract, settings: NodeSettings) -> PublicStart | None:
 
     found = own_start(results_of(settings.state), base)
     if found is None:
-        typer.echo(f"Nothing is taken over: there is no result of {base.title!r} here.", err=True)
+        typer.echo(
+            f"The run starts from scratch: there is no result of {base.title!r} here.", err=True
+        )
         return None
     if base.prepare is not None and not len(found.for_next):
         raise InputError(
             f"The result of {base.title!r} is of an earlier version and has no moment to use "
-            "again; add --anew for this run, and the next one can continue it."
+            "again; add --from-scratch for this run, and the next one can continue it."
         )
     return found
 

@@ -123,7 +123,7 @@ class ByIds:
             raise InputError(
                 f"contract field evaluation.held_out: of {len(names) + held + trained} ids that "
                 f"take part {held} were held out before and {trained} were trained on, and an id "
-                f"stays on its side for ever. The contract holds out "
+                f"never changes its side. The contract holds out "
                 f"{contract.held_out_size(self.name)} of {contract.member(self.name).size}; agree "
                 f"on a share that gives {held} to {held + len(names)}, or on other records."
             )
