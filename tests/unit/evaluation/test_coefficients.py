@@ -236,3 +236,29 @@ def test_a_result_keeps_its_noise_in_its_file(tmp_path: Path) -> None:
     assert std is not None and std.shape == (3,) and (std > 0).all()
     np.testing.assert_array_equal(tc.load(model.result_.save(tmp_path / "r")).noise_std, std)
     assert "forecast" in model.coef_table_.errors
+
+
+def test_the_moment_of_a_declaration_is_that_of_records_spread_evenly() -> None:
+    """By counting: every level as often, and numbers over all of their range."""
+    from tacenda.evaluation.declared_design import _even_moment
+
+    columns = [
+        {"kind": "categorical", "name": "ward", "levels": ["a", "b", "c"]},
+        {"kind": "numeric", "name": "age", "low": 20, "high": 90},
+    ]
+    schema = tc.data.Schema.build(columns=columns, label={"name": "y", "classes": ["n", "y"]})
+    ages = np.linspace(20, 90, 20_001)
+    age = schema.columns[1].encoded(ages)
+    rows = np.vstack(
+        [np.column_stack([np.tile(level, (len(ages), 1)), age]) for level in np.eye(3)]
+    )
+    whole = np.column_stack([rows, np.ones(len(rows))])[:, : len(schema.rules)]
+    np.testing.assert_allclose(_even_moment(schema), whole.T @ whole / len(rows), atol=1e-3)
+
+
+def test_an_even_spread_is_not_said_to_be_known() -> None:
+    from tacenda.evaluation.shapes import Spread
+
+    columns = [{"kind": "numeric", "name": "age", "low": 20, "high": 90}]
+    schema = tc.data.Schema.build(columns=columns, label={"name": "y", "classes": ["n", "y"]})
+    assert not Spread.of(schema, None).told

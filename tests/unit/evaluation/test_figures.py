@@ -24,6 +24,19 @@ def test_two_classes_by_hand() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+def test_bins_of_calibration_are_ten_equal_ones() -> None:
+    sure = (np.arange(1000) + 0.5) / 1000
+    scores = np.log(sure / (1 - sure))
+    truth = (RNG.uniform(size=1000) < sure).astype(int)
+    found = figures.classification(truth, scores, ("no", "yes"), probabilities=True)["calibration"]
+    assert [(one["low"], one["high"]) for one in found] == [
+        (round(k / 10, 2), round((k + 1) / 10, 2)) for k in range(10)
+    ]
+    for k, one in enumerate(found):
+        assert one["records"] == 100 and one["predicted"] == pytest.approx(k / 10 + 0.05)
+        assert one["observed"] == pytest.approx(truth[100 * k : 100 * (k + 1)].mean())
+
+
 def test_the_area_under_the_thinned_curve_is_the_auc() -> None:
     truth = RNG.integers(0, 2, 3000)
     scores = RNG.normal(size=3000) + truth
@@ -32,6 +45,13 @@ def test_the_area_under_the_thinned_curve_is_the_auc() -> None:
     assert len(curve["x"]) <= figures.POINTS + 2 and "calibration" not in found
     auc = measures.classification(truth, scores, probabilities=False)["roc_auc"]
     assert np.trapezoid(curve["y"], curve["x"]) == pytest.approx(auc, abs=0.005)
+
+
+def test_a_long_curve_keeps_its_ends() -> None:
+    x = np.linspace(0, 1, 20 * figures.POINTS)
+    found = figures._curve(x, x**2)
+    assert len(found["x"]) == figures.POINTS
+    assert (found["x"][0], found["x"][-1], found["y"][-1]) == (0.0, 1.0, 1.0)
 
 
 def test_several_classes_have_a_curve_each_where_they_occur() -> None:

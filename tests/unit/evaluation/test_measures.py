@@ -92,6 +92,16 @@ def test_regression_in_the_labels_units() -> None:
     assert found["rmse"] == pytest.approx(math.sqrt(5 / 3))
     assert found["r2"] == pytest.approx(1 - 5 / np.sum((y - y.mean()) ** 2))
     assert regression([2.0, 2.0], [1.0, 3.0])["r2"] is None
+    assert regression([0.1, 0.3], [0.1, 0.3])["r2"] == 1.0  # labels that are near each other
+
+
+def test_where_the_number_of_records_is_private_measures_are_coarse() -> None:
+    """As each measure says, where add-remove hides the number; unchanged where it is public."""
+    values = {"accuracy": 0.81234567, "log_loss": 0.4321987}
+    assert measures.as_shown(values, "replace-one") == values
+    shown = measures.as_shown(values, "add-remove")
+    for name, value in values.items():
+        assert shown[name] == measures.MEASURES[name].coarse(value) != value
 
 
 def test_headlines_are_of_test_records_where_there_are_any() -> None:

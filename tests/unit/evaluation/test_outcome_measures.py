@@ -154,6 +154,14 @@ def _swapped(made: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return cell, rows, weights
 
 
+@pytest.mark.parametrize("loss", ["ordinal", "discrete-hazard"])
+def test_intervals_have_two_ends_around_the_value(loss: str) -> None:
+    found = evaluation(loss, *_swapped(drawn(loss, 20_000, 8)), 4.0, 0)
+    for name, m in found.measures.items():
+        assert 0 < m.low < m.value < m.high < 1, name
+        assert m.high - m.value == pytest.approx(m.value - m.low), name
+
+
 def test_too_much_noise_is_said() -> None:
     rows, cell, weights = drawn("ordinal", 300, 6)
     found = evaluation("ordinal", cell, rows, weights, 200.0, 0)

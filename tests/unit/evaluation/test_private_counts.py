@@ -124,6 +124,33 @@ def test_intervals_hold_about_as_often_as_they_say(statistic: Any, made: Any, pu
     assert all(told[name] >= 50 for name in exact.measures), told
 
 
+def test_the_spread_of_residuals_follows_from_their_bins() -> None:
+    """By hand: a tenth of the squared residuals is 1, the others are just below an eighth."""
+    from tacenda.evaluation.private_intervals import quantile
+    from tacenda.evaluation.value_measures import _Values
+
+    s, guess = ValueSums(-1.0, 1.0), np.full(1000, -1.0)
+    residual = 2 * np.sqrt(np.where(np.arange(1000) < 100, 1.0, 0.12499))  # of a reach of 2
+    total = rows_of(s, guess + residual, guess).sum(axis=0)
+    found = _Values(evaluation(s, total, 1000), s).squares
+    mean = 0.1 + 0.9 * 0.12499
+    assert found.value == pytest.approx(mean)
+    spread = 0.1 * 1.0 + 0.9 * 0.125**2 - mean**2  # each square is taken as large as its bin's end
+    reach = quantile(0.95) * np.sqrt(spread / 1000)
+    assert found.high - found.low == pytest.approx(2 * reach, rel=0.02)
+
+
+def test_a_mean_error_stays_within_what_is_possible() -> None:
+    from tacenda.evaluation.private_counts import bias
+    from tacenda.evaluation.released import Released
+
+    for sign in (-1.0, 1.0):
+        sums = {"label": sign * 90.0, "prediction": -sign * 20.0, "squares": 99.0}
+        parts = {name: np.array([value]) for name, value in sums.items()}
+        found = bias(Released(parts, dict.fromkeys(sums, 50.0), 100.0, 0.0, 0.95))
+        assert found.value == sign and -1.0 <= found.low < found.high <= 1.0
+
+
 def test_where_the_noise_hides_everything_nothing_is_claimed() -> None:
     s = CountSums(12.0)
     total = rows_of(s, *counts(50)).sum(axis=0)

@@ -104,6 +104,24 @@ def test_the_step_of_a_linearised_method_is_the_forecasts(data: tc.Problem) -> N
         assert found.rounds * inner / weight == pytest.approx(tau)
 
 
+def test_with_trust_sums_are_masked_unless_it_is_given_otherwise(data: tc.Problem) -> None:
+    facts, graph = Facts.of(data), graph_for("treegd")
+    noise = {}
+    for given in ({}, {"noise": "masked"}, {"noise": "independent"}):
+        found = plan_named("treegd", facts, graph, tc.Privacy(2.0, coalition=1), given=given)
+        noise[str(given.get("noise"))] = found.algorithm.noise
+    assert noise == {"None": "masked", "masked": "masked", "independent": "independent"}
+
+
+def test_methods_that_solve_make_few_rounds(data: tc.Problem) -> None:
+    """Local minimisers take any total step in few rounds: little noise does not make them more."""
+    from tacenda.planning.named import MOST_SOLVES
+
+    facts, graph = Facts.of(data), graph_for("pvp")
+    rounds = [plan_named("pvp", facts, graph, tc.Privacy(e)).rounds for e in (2.0, 500.0)]
+    assert rounds[0] < rounds[1] == MOST_SOLVES
+
+
 def test_without_trust_nothing_is_masked_or_shared(data: tc.Problem) -> None:
     facts, graph = Facts.of(data), graph_for("treegd")
     for name in ("treegd", "gossipgd"):

@@ -196,6 +196,13 @@ def test_every_kind_of_loss_is_predicted(loss: str) -> None:
         assert found.to_plain()["trials"] == 2
 
 
+def test_a_prediction_is_explained_in_lines() -> None:
+    found = tc.plan(100, 5, tc.graph.ring(4), 1.0).predict(trials=1, seed=5)
+    first, *rest = found.explain().split("\n")
+    assert first.startswith("Predicted excess risk ") and first.endswith("mean and range.")
+    assert rest == [f"  - {assumption}" for assumption in found.assumptions]
+
+
 def test_predictions_repeat_and_one_budget_per_node() -> None:
     plan = tc.plan(100, 5, tc.graph.ring(4), [1.0, 2.0, 1.0, 3.0], coalition=None)
     assert plan.predict(trials=1, seed=5) == plan.predict(trials=1, seed=5)
