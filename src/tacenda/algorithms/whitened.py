@@ -35,11 +35,14 @@ from tacenda.algorithms.whitening import (
 )
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.graph.topology import Topology
+from tacenda.losses.of_counts import COUNT_SIGNAL
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.constants import SENSIBLE
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import packed, unpacked
 
+FLATTEST = -12  # powers of sqrt(2): a rate of a 64th of the typical one
+TINY = 1e-300
 FAR = 4.0  # the largest count over the largest mean for which steps are planned
 
 
@@ -224,9 +227,34 @@ class Whitened(Around):
         assert s.matrix is not None and s.numbers is not None
         clip, smoothness, strength = (float(x) for x in s.numbers[:3])
         taught = None if strength < 0 else strength
+        smoothness *= self._flatter(s, node.facts)
         return node.mapped(
             RecordMap(s.matrix, self._row_norm(s.matrix, node), clip or None, smoothness, taught)
         )
+
+    def _flatter(self, s: WhitenedState, facts: Facts) -> float:
+        """By how much the loss bends less at the model than where steps were planned, at most 1: a
+        count's curvature is its rate, and descent from a typical rate to a far smaller one would
+        take too many steps. No less than where noise is forecast to cost all that there is to
+        learn. The rate is that of normal scores with the released moment, where the last feature
+        is the constant. A power of sqrt(2), so that all members find the same."""
+        typical = getattr(facts.constants.loss, "typical_rate", None)
+        if typical is None or s.inner is None or s.noise_std is None or not len(s.noise_std):
+            return 1.0
+        assert s.matrix is not None
+        if s.matrix.ndim == 1:
+            return 1.0
+        assert s.variance is not None
+        lengths = np.sqrt((s.matrix**2).sum(axis=0))
+        model = lengths * np.asarray(self.algorithm.last(s.inner), float)[0]  # along the axes
+        constant = s.matrix[-1] / lengths
+        mean = float((s.variance * constant) @ model)
+        mean /= math.sqrt(max(float((s.variance * constant) @ constant), TINY))
+        spread = max(0.0, float((s.variance * model) @ model) - mean**2)
+        lower = min(0.0, mean + 0.5 * spread - math.log(typical))
+        loud = float((s.variance * lengths**2) @ s.noise_std**2) / COUNT_SIGNAL
+        lower = min(0.0, max(lower, math.log(max(loud, TINY)) - lower))
+        return float(2.0 ** (0.5 * max(FLATTEST, math.floor(2.0 * lower / math.log(2.0)))))
 
     def _row_norm(self, matrix: Array, node: Node) -> float:
         """To which mapped rows are cut. An algorithm that follows the release has its gradients
@@ -275,7 +303,7 @@ class Whitened(Around):
             return None
         assert s.map_std is not None
         model = np.asarray(self.iterate(s)[0], float).reshape(facts.constants.n_outputs, -1)
-        return model_noise(s.matrix, s.noise_std, s.map_std, model)
+        return model_noise(s.matrix, s.noise_std / self._flatter(s, facts), s.map_std, model)
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))

@@ -138,15 +138,19 @@ class PrivatePoissonRegressor(LinearRegressor):
         return loss, checks.positive("clip_norm", clip)
 
     def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        return coef, intercept - math.log(self._unit)
+        return coef, intercept - self._score_centre
 
     @property
     def _score_unit(self) -> float:
         return 1.0
 
+    @property
+    def _score_centre(self) -> float:
+        return math.log(self._unit)
+
     def _set_coef(self, node_coef: Array, node_intercept: Array) -> None:
         self.node_coef_ = node_coef[:, 0]
-        self.node_intercept_ = node_intercept[:, 0] + math.log(self._unit)
+        self.node_intercept_ = node_intercept[:, 0] + self._score_centre
         self.coef_ = self.node_coef_.mean(axis=0)
         self.intercept_ = float(self.node_intercept_.mean())
 

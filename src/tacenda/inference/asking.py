@@ -156,13 +156,14 @@ def statistic_of(facts: Facts, covariance: str, slope: float | None = None) -> G
     check_width(facts.n_features)
     if covariance == "robust":
         spread = FULL
-    elif loss.is_likelihood:
+    elif loss.is_likelihood and loss.predicts != "log-rate":  # whose unit nothing here tells
         spread = NONE
     elif loss.quadratic:
         spread = SCALAR
     else:
         raise UnsupportedError(
-            f"covariance must be 'robust' for the loss {loss.name!r}, which is no likelihood."
+            f"covariance must be 'robust' for the loss {loss.name!r}: it does not say how far "
+            "labels vary around the model."
         )
     return gradient_moments(facts, True, spread, slope)
 

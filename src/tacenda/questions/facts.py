@@ -54,10 +54,11 @@ class RecordMap:
     strength: float | None = None
 
     def same_as(self, other: RecordMap) -> bool:
-        """True if both map every record alike, with the same bounds."""
+        """True if both map every record alike, with the same bounds; the smoothness, by which steps
+        are taken, may differ."""
         return np.array_equal(self.matrix, other.matrix) and all(
             getattr(self, name) == getattr(other, name)
-            for name in ("norm", "clip_norm", "smoothness", "strength")
+            for name in ("norm", "clip_norm", "strength")
         )
 
 

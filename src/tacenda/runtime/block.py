@@ -173,6 +173,8 @@ class Block:
             other.facts = other._queries.facts
             other._map, other._other = None, None
             self._map, self._other = replace(by, matrix=by.matrix.copy()), other
+        if other.facts.released_smoothness != by.smoothness:
+            other.facts = replace(other.facts, released_smoothness=by.smoothness)
         other.turn, other._calls = self.turn, self._calls
         return other
 

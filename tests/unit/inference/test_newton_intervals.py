@@ -286,6 +286,27 @@ def test_estimators_ask_in_the_users_own_units() -> None:
     assert rows["x3"].standard_error == pytest.approx(ols.bse[3], rel=1e-3)
 
 
+def test_intervals_of_counts_are_of_the_rates_in_the_users_own_units() -> None:
+    """Counts are learnt in units of a typical one, and the intercept is mapped back."""
+    from tacenda.estimators import PrivatePoissonRegressor
+
+    own = X * np.array([10.0, 1.0, 3.0, 50.0])
+    counts = np.random.default_rng(3).poisson(np.exp(0.3 * VALUES + 0.5)).astype(float)
+    ends = np.abs(own).max(axis=0)
+    model = PrivatePoissonRegressor(
+        None, n_nodes=2, bounds=(-ends, ends), strength=1e-9, count_bound=80, typical_count=3.0
+    ).fit(own, counts)
+    fit = sm.Poisson(counts, sm.add_constant(own, prepend=False)).fit(
+        disp=0, tol=1e-14, cov_type="HC0"
+    )
+    rows = {row.feature: row for row in model.intervals(own, counts, epsilon=None)}
+    for j, name in enumerate(["x0", "x1", "x2", "x3", "intercept"]):
+        assert rows[name].estimate == pytest.approx(fit.params[j], rel=1e-3, abs=1e-4)
+        assert rows[name].standard_error == pytest.approx(fit.bse[j], rel=1e-2)
+    with pytest.raises(UnsupportedError, match="'poisson': it does not say how far labels vary"):
+        model.intervals(own, counts, epsilon=None, covariance="model")
+
+
 def test_the_study_of_coverage_draws_what_a_run_releases() -> None:
     from benchmarks.intervals import asked_sums
 
