@@ -23,7 +23,8 @@ from tacenda.privacy.lasting.units import Unit
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
-from tacenda_node.wire.relay import token_of
+from tacenda_node.wire.proxy import read_secret
+from tacenda_node.wire.rooms import Token
 
 pytestmark = pytest.mark.slow
 
@@ -187,7 +188,8 @@ def test_another_token_of_the_relay_is_refused_until_it_is_the_right_one(tmp_pat
     relay = RelayProcess(tmp_path)
     crowd = behind_firewalls(tmp_path, relay.address, relay.token, 3, 4)
     wrong = tmp_path / "wrong.token"
-    wrong.write_text("not that one, but quite as long as it", "utf-8")
+    pin = Token.read(read_secret(relay.token, "--relay-token")).pin
+    wrong.write_text(str(Token("not-that-one,-but-quite-as-long-as-it", pin)), "utf-8")
     wrong.chmod(0o600)
     crowd.options["m1"]["relay_token"] = wrong
     try:
@@ -209,7 +211,8 @@ def test_a_relay_that_is_full_lets_members_in_as_soon_as_there_is_a_place(tmp_pa
     crowd = behind_firewalls(tmp_path, relay.address, relay.token, 3, 4)
     while "relay on" not in relay.said:
         time.sleep(0.05)
-    others = crowd.process(take_places, relay.address, token_of(relay.token), 8)
+    token = Token.read(read_secret(relay.token, "--relay-token"))
+    others = crowd.process(take_places, relay.address, token, 8)
     try:
         time.sleep(3)
         crowd.start()

@@ -11,16 +11,17 @@ from typing import Any
 
 from node_stage import Crowd, small_contract
 from tacenda_node.setup.rehearse import free_ports
-from tacenda_node.wire.relay import WAITS, enter, token_of
+from tacenda_node.wire.relay_files import RelayFiles
+from tacenda_node.wire.rooms import WAITS, Token, enter
 
 
 class RelayProcess:
     """`tacenda relay` as a process, which may be killed and started again on its port."""
 
-    def __init__(self, folder: Path, *limits: str) -> None:
+    def __init__(self, folder: Path, *limits: str, plain: bool = False) -> None:
         self._limits = limits
         self.token, self._log = folder / "relay.token", folder / "relay.txt"
-        token_of(self.token)
+        RelayFiles(self.token).ready(print, plain=plain)
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self.start()
 
@@ -51,7 +52,7 @@ def behind_firewalls(folder: Path, at: str, token: Path, n: int, rounds: int, **
     return crowd
 
 
-def take_places(at: str, token: str, places: int) -> None:
+def take_places(at: str, token: Token, places: int) -> None:
     """Wait in so many rooms of a relay, where nobody comes, until this process is killed."""
 
     async def wait() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from tacenda._types import Array, Floats
 from tacenda.evaluation import private_intervals as intervals
@@ -163,7 +163,7 @@ class HazardRatios:
                 continue
             ends = (value - z * error, value + z * error)
             low, high = (math.exp(min(max(e, -700.0), 700.0)) for e in ends)
-            chance = 2 * float(norm.sf(abs(value) / error))
+            chance = 2 * float(ndtr(-abs(value) / error))
             found.append(Effect(name, math.exp(value), low, high, chance))
         return tuple(found)
 

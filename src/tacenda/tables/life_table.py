@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from tacenda._types import Array, Floats
 from tacenda.evaluation import private_intervals as intervals
@@ -224,5 +224,5 @@ def log_rank(
     noise = noise + sums @ of_sizes @ sums.T / k**2
     total = (variance + noise)[:-1, :-1]
     value = float(score[:-1] @ np.linalg.lstsq(total, score[:-1], rcond=None)[0])
-    chance = float(stats.chi2.sf(value, count - 1))
+    chance = float(chdtrc(count - 1, value))
     return LogRank(value, chance, count - 1, float(points[last - 1]))

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.stats import chi2, norm, t
+from scipy.special import chdtrc, ndtri, stdtr, stdtrit
 
 from tacenda import checks
 from tacenda._types import Floats
@@ -128,10 +127,10 @@ def pooled(
     w = 1 / (v + squared)
     mean, usual = float(w @ y / w.sum()), 1 / float(w.sum())
     spread = math.sqrt(usual * max(1.0, float(w @ (y - mean) ** 2) / (k - 1)))
-    wide, new = float(t.ppf(share, k - 1)) * spread, math.inf
+    wide, new = float(stdtrit(k - 1, share)) * spread, math.inf
     if k > 2:
-        new = float(t.ppf(share, k - 2)) * math.sqrt(squared + spread**2)
-    chance = 2 * float(t.sf(abs(mean) / spread, k - 1))
+        new = float(stdtrit(k - 2, share)) * math.sqrt(squared + spread**2)
+    chance = 2 * float(stdtr(k - 1, -abs(mean) / spread))
     return Pooled(
         mean,
         mean - wide,
@@ -139,7 +138,7 @@ def pooled(
         chance,
         math.sqrt(squared),
         q,
-        float(chi2.sf(q, k - 1)),
+        float(chdtrc(k - 1, q)),
         mean - new,
         mean + new,
     )
@@ -160,6 +159,8 @@ def _likely(y: Floats, v: Floats) -> float:
     most = 2 * float(np.ptp(y)) + 1e-9
     near = min(np.linspace(0.0, most, 65), key=lost)
     step = most / 64
+    from scipy.optimize import minimize_scalar  # slow to load
+
     found = minimize_scalar(
         lost, bounds=(max(near - step, 0.0), near + step), method="bounded", options={"xatol": 1e-9}
     )
@@ -222,7 +223,7 @@ class SiteEffects:
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         """Name, hazard ratio and interval of each site, of all together and of a new site."""
-        z = float(norm.ppf(0.5 + self.level / 2))
+        z = float(ndtri(0.5 + self.level / 2))
         found = [
             (site, math.exp(e), math.exp(e - z * s), math.exp(e + z * s))
             for site, e, s in zip(self.sites, self.effects, self.errors, strict=True)
@@ -394,7 +395,7 @@ def site_effects(
                 dataset=None if dataset is None else f"{dataset}/{site}",
             )
         )
-    position, z = asked.names.index(name), float(norm.ppf(0.5 + level / 2))
+    position, z = asked.names.index(name), float(ndtri(0.5 + level / 2))
     each = [one.effects[position] for one in found]
     about = {"data": table.source, "sizes": counts, **found[0].about}
     return SiteEffects(

@@ -12,7 +12,7 @@ import typer
 from tacenda.errors import InputError
 from tacenda.words import counted
 from tacenda_node.commands.options import MemberFolder, node_app
-from tacenda_node.wire.streams import read_secret
+from tacenda_node.wire.proxy import read_secret
 
 if TYPE_CHECKING:
     from tacenda_node.operate.settings import NodeSettings

@@ -289,7 +289,7 @@ def _send(folder: Path, base: Contract, box: Box, *, quiet: bool = False) -> Non
     from tacenda_node.identity.certificates import Identity
     from tacenda_node.operate.settings import read_settings
     from tacenda_node.proposals.post import call_all
-    from tacenda_node.wire.streams import Proxy
+    from tacenda_node.wire.proxy import Proxy
 
     settings = read_settings(folder)
     proxy = None if settings.proxy is None else Proxy.read(settings.proxy, settings.proxy_login)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from tacenda.formats.text import readable_json
 from tacenda.words import against, counted
 from tacenda_node.commands.options import ContractFile, MemberFolder, SchemaFile, node_app
 from tacenda_node.wire.tls_log import VERBOSITY
+
+if TYPE_CHECKING:
+    from tacenda_node.operate.settings import NodeSettings
 
 
 @node_app.command("run", short_help="Take part until the last round; goes on if restarted.")
@@ -304,6 +307,7 @@ def doctor(
     from tacenda_node.operate.settings import read_settings, settings_file
     from tacenda_node.setup.doctor import as_text, examine
 
+    found: NodeSettings | None = None
     if settings_file(folder) is not None:
         found = read_settings(folder)
         contract, identity = contract or found.contract, identity or found.identity
@@ -318,6 +322,7 @@ def doctor(
         schema,
         state or Path("state"),
         ledger,
+        settings=found,
     )
     typer.echo(as_text(findings), nl=False)
     raise typer.Exit(0 if all(f.ok for f in findings) else 1)

@@ -29,6 +29,7 @@ from tacenda.addresses import host_and_port
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.formats.files import write_json
 from tacenda_node.identity import contract_files
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate.policy import PolicyFile, require
@@ -41,7 +42,6 @@ from tacenda_node.setup.checking import costs, records_as_split
 from tacenda_node.state.accounts import default_ledger
 from tacenda_node.state.looks import booked, in_use
 from tacenda_node.watch.web import parse_address
-from tacenda_node.wire.relay import SCHEME
 
 FILE, FORMAT = "queue.json", "tacenda-queue-1"
 OUTPUT = "output.txt"  # of a run's process, in its state folder
@@ -391,7 +391,7 @@ def _ports(settings: NodeSettings, contract: Contract) -> frozenset[str]:
     """The ports on which a run listens here."""
     member = contract.member(Identity.read(settings.identity).name)
     bind = settings.bind or member.address
-    listens = member.listens and not bind.startswith(SCHEME)
+    listens = member.listens and not bind.startswith(RELAY)
     found = [host_and_port(bind, lowest=0)[1]] if listens else []
     if settings.metrics_address:
         found.append(parse_address(str(settings.metrics_address), "metrics_address")[1])

@@ -11,6 +11,7 @@ from tacenda.errors import InputError, NetworkError, StateError
 from tacenda.graph.tree import spanning_tree
 from tacenda.runtime.block import ImpossibleSum
 from tacenda.runtime.places import places_of
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.edge_keys import EdgeKeys
 from tacenda_node.membership.agreement import Agreement, Frozen, Phase
@@ -42,8 +43,8 @@ from tacenda_node.wire.endpoint import Endpoint
 from tacenda_node.wire.exchange import PROOF_SECONDS, Exchange, MemberCaught
 from tacenda_node.wire.link import FROZEN_SECONDS, unfinished
 from tacenda_node.wire.mailbox import Mailbox
-from tacenda_node.wire.relay import SCHEME
-from tacenda_node.wire.streams import Proxy, read_secret
+from tacenda_node.wire.proxy import Proxy, read_secret
+from tacenda_node.wire.rooms import Token
 
 # notices of an agreement under way within the contract's limit:
 # far fewer than would count as a flood
@@ -470,25 +471,25 @@ class Session:
         self.endpoint.stop()
 
 
-def _relay_token(options: NodeSettings, contract: Contract, name: str) -> str:
+def _relay_token(options: NodeSettings, contract: Contract, name: str) -> Token | None:
     """The relays' token, where this member or a neighbour of its is met through one."""
     if options.relay_token is not None:
-        return read_secret(options.relay_token, "--relay-token")
+        return Token.read(read_secret(options.relay_token, "--relay-token"))
     own = {name: options.bind} if options.bind else {}
     places = {
         n: ({**(options.addresses or {}), **own}).get(n, contract.member(n).address)
         for n in [name, *contract.neighbours(name)]
     }
-    through = sorted(n for n, place in places.items() if place.startswith(SCHEME))
+    through = sorted(n for n, place in places.items() if place.startswith(RELAY))
     if through:
         raise InputError(
             f"--relay-token is needed: {', '.join(through)} can be reached through a relay only; "
             "ask the relay's operator for the token, and put it into a file of mode 0600."
         )
-    return ""
+    return None
 
 
 def _any_interface(address: str) -> str:
-    if address.startswith(SCHEME):
+    if address.startswith(RELAY):
         return address
     return f"[::]:{address.rpartition(':')[2]}"

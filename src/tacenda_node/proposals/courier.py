@@ -11,6 +11,7 @@ from pathlib import Path
 from tacenda.addresses import host_and_port
 from tacenda.errors import InputError, TacendaError
 from tacenda_node.identity import contract_files
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate.policy import PolicyFile
@@ -18,8 +19,7 @@ from tacenda_node.operate.settings import NodeSettings, read_settings
 from tacenda_node.proposals.box import Box, Kept, in_force
 from tacenda_node.proposals.post import Post, call_all
 from tacenda_node.proposals.proposal import NEXT, WITH
-from tacenda_node.wire.relay import SCHEME
-from tacenda_node.wire.streams import Proxy
+from tacenda_node.wire.proxy import Proxy
 
 CALL_SECONDS = 20.0  # between calls to all others
 
@@ -81,11 +81,11 @@ class Courier:
         self, settings: NodeSettings, text: Contract, identity: Identity, busy: set[str]
     ) -> None:
         member = text.member(identity.name)
-        where = settings.bind or f"[::]:{host_and_port(member.address.removeprefix(SCHEME))[1]}"
-        if self._post is not None or not member.listens or where.startswith(SCHEME):
+        where = settings.bind or f"[::]:{host_and_port(member.address.removeprefix(RELAY))[1]}"
+        if self._post is not None or not member.listens or where.startswith(RELAY):
             return
         port = str(host_and_port(where, lowest=0)[1])
-        if member.address.startswith(SCHEME) or port in busy:
+        if member.address.startswith(RELAY) or port in busy:
             return
         post = Post(self.box, text, identity)
         if post.start(where):

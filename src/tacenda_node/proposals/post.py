@@ -18,14 +18,14 @@ from typing import Any
 import grpc
 
 from tacenda.errors import InputError, NetworkError, TacendaError
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
 from tacenda_node.proposals.box import Box
 from tacenda_node.protocol.handshake import member_of
+from tacenda_node.wire.proxy import Proxy
 from tacenda_node.wire.reasons import reason_of
-from tacenda_node.wire.relay import SCHEME
 from tacenda_node.wire.routes import Routes
-from tacenda_node.wire.streams import Proxy
 
 SERVICE, CALL = "tacenda.Node", "Post"
 METHOD = f"/{SERVICE}/{CALL}"
@@ -110,7 +110,7 @@ async def _call_all(
 ) -> dict[str, str]:
     others = [name for name in contract.signatories if name != identity.name]
     who: Any = SimpleNamespace(identity=identity, contract=contract)
-    routes = Routes(who, addresses, proxy, "")
+    routes = Routes(who, addresses, proxy, None)
     calls = [_called(box, contract, identity, routes, name, addresses) for name in others]
     return dict(zip(others, await asyncio.gather(*calls), strict=True))
 
@@ -124,7 +124,7 @@ async def _called(
     addresses: Mapping[str, str],
 ) -> str:
     member = contract.member(name)
-    if not member.listens or addresses.get(name, member.address).startswith(SCHEME):
+    if not member.listens or addresses.get(name, member.address).startswith(RELAY):
         return "it cannot be called, and asks by itself"
     key, certificate = identity.tls_pem()
     roots = "\n".join(contract.authorities).encode()

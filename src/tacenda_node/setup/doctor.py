@@ -20,14 +20,17 @@ from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_typ
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.words import counted
 from tacenda_node.identity import contract_files
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.identity.contract import Contract
+from tacenda_node.operate.settings import NodeSettings
 from tacenda_node.peer.evaluation_plan import closing_plan
 from tacenda_node.peer.member_records import checked_schema
 from tacenda_node.peer.run_plan import make_plan
 from tacenda_node.state.accounts import default_ledger
 from tacenda_node.wire.probe import dates, load_chain, look_at
-from tacenda_node.wire.relay import SCHEME, greeted
+from tacenda_node.wire.proxy import Proxy, read_secret
+from tacenda_node.wire.rooms import Token, greeted
 
 PACKAGES = ("tacenda", "numpy", "grpcio", "cryptography", "msgspec", "safetensors")
 LEAST_SPACE = 200 * 2**20
@@ -52,9 +55,11 @@ def examine(
     ledger: Path | None = None,
     *,
     peers: bool = True,
+    settings: NodeSettings | None = None,
 ) -> list[Finding]:
     """All checks; one that cannot be made because an earlier one failed is left out. peers: also
-    whether the neighbours answer."""
+    whether the neighbours answer. settings: with which ways out it calls
+    relays."""
     findings = [*_versions(), _disk(state), _kind_of_disk(state)]
     mine = _try(
         findings,
@@ -79,8 +84,22 @@ def examine(
     if schema is not None:
         findings.append(_schema(terms, schema))
     if mine is not None:
+        ways = _try(findings, "relay", lambda: _ways_out(settings), "correct the line in node.toml")
+        if ways is not None:
+            findings.extend(_relays(terms, mine, peers, *ways))
         findings.extend(_membership(terms, mine, peers))
     return findings
+
+
+def _ways_out(settings: NodeSettings | None) -> tuple[Proxy | None, Token]:
+    """The proxy, and the token of the relays."""
+    if settings is None:
+        return None, Token("")
+    login, token = settings.proxy_login, settings.relay_token
+    return (
+        None if settings.proxy is None else Proxy.read(settings.proxy, login),
+        Token("") if token is None else Token.read(read_secret(token, "--relay-token")),
+    )
 
 
 def as_text(findings: list[Finding]) -> str:
@@ -236,20 +255,26 @@ def _membership(terms: Contract, mine: Identity, peers: bool) -> Iterator[Findin
         "sign a new card",
     )
     called = [terms.member(name) for name in terms.neighbours(mine.name)] if peers else []
-    places = {m.address for m in (member, *called) if m.listens}
-    for place in sorted(p for p in places if p.startswith(SCHEME)):
-        yield _relay(place.removeprefix(SCHEME))
-    if member.listens and not member.address.startswith(SCHEME):
+    if member.listens and not member.address.startswith(RELAY):
         yield _port(member.address)
     for other in called:
-        if other.listens and not other.address.startswith(SCHEME):
+        if other.listens and not other.address.startswith(RELAY):
             yield _peer(terms, mine, other.name)
 
 
-def _relay(address: str) -> Finding:
-    why = greeted(address)
+def _relays(
+    terms: Contract, mine: Identity, peers: bool, proxy: Proxy | None, token: Token
+) -> Iterator[Finding]:
+    """Whether the relays answer at which this member waits or calls."""
+    if mine.name not in terms.names:
+        return
+    called = terms.neighbours(mine.name) if peers else []
+    met = [m for m in map(terms.member, (mine.name, *called)) if m.listens]
     fix = "check that the relay runs, and that this machine may call out to it"
-    return Finding("relay", not why, why or f"{address} answers", fix)
+    for place in sorted({m.address for m in met if m.address.startswith(RELAY)}):
+        address = place.removeprefix(RELAY)
+        why = greeted(address, token, proxy)
+        yield Finding("relay", not why, why or f"{address} answers", fix)
 
 
 def _port(address: str) -> Finding:

@@ -17,13 +17,13 @@ from typing import Any
 from tacenda.addresses import host_and_port
 from tacenda.formats.files import write_text
 from tacenda_node.identity import contract_files
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate.settings import NodeSettings, read_settings
 from tacenda_node.setup import doctor
 from tacenda_node.setup.consortium import card_path, identity_of, invitation_of
 from tacenda_node.setup.drafting import read_card
 from tacenda_node.state.accounts import default_ledger
-from tacenda_node.wire.relay import SCHEME
 
 KIT = "kit"
 USER = "tacenda"
@@ -59,6 +59,7 @@ def write_kit(folder: str | Path) -> Path:
             settings.state,
             settings.ledger,
             peers=False,
+            settings=settings,
         )
         write_text(target / "doctor.txt", doctor.as_text(findings))
     return target
@@ -94,7 +95,7 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
         "gid": IMAGE_USER if as_root else os.getegid(),
         "python": sys.executable,
         "address": address,
-        "port": host_and_port(address.removeprefix(SCHEME), lowest=0)[1],
+        "port": host_and_port(address.removeprefix(RELAY), lowest=0)[1],
         "listens": listens,
         "callers": others,
         "called": [*called, mine] if mine["relay"] else called,
@@ -125,8 +126,8 @@ def _outermost(paths: list[Path]) -> list[Path]:
 
 
 def _place(name: str, address: str, listens: bool) -> dict[str, Any]:
-    relay = address.startswith(SCHEME)
-    host, port = host_and_port(address.removeprefix(SCHEME), lowest=0)
+    relay = address.startswith(RELAY)
+    host, port = host_and_port(address.removeprefix(RELAY), lowest=0)
     try:
         found = ipaddress.ip_address(host)
         ip, family = str(found), "ip6" if found.version == 6 else "ip"

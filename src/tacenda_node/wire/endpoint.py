@@ -24,6 +24,7 @@ import grpc
 
 import tacenda
 from tacenda.errors import InputError, NetworkError, StateError
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.identity.certificates import expiry_of
 from tacenda_node.protocol import frames
 from tacenda_node.protocol.handshake import (
@@ -51,10 +52,10 @@ from tacenda_node.watch.causes import (
 from tacenda_node.wire import probe
 from tacenda_node.wire.link import LAST_WORDS_SECONDS, Link
 from tacenda_node.wire.mailbox import Key, Mailbox
+from tacenda_node.wire.proxy import Proxy
 from tacenda_node.wire.reasons import answered, plainly, reason_of, status_of
-from tacenda_node.wire.relay import SCHEME
+from tacenda_node.wire.rooms import Token
 from tacenda_node.wire.routes import PAUSES, Routes
-from tacenda_node.wire.streams import Proxy
 
 METHOD = "/tacenda.Node/Talk"
 HELLO_SECONDS = 10.0
@@ -84,7 +85,7 @@ class Endpoint:
         bind: str | None,
         addresses: dict[str, str] | None = None,
         proxy: Proxy | None = None,
-        relay_token: str = "",
+        relay_token: Token | None = None,
     ) -> None:
         self.handshake, self.mailbox, self.log = handshake, mailbox, log
         self._limit, self._bind = frame_limit, bind
@@ -283,12 +284,12 @@ class Endpoint:
 
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
-        if self._bind is None or not self._bind.startswith(SCHEME):
+        if self._bind is None or not self._bind.startswith(RELAY):
             await self._serve_and_call(self._bind)
             return
         with tempfile.TemporaryDirectory(prefix="tacenda-") as folder:
             await self._serve_and_call(
-                f"unix:{folder}/s", self._bind.removeprefix(SCHEME), f"{folder}/s"
+                f"unix:{folder}/s", self._bind.removeprefix(RELAY), f"{folder}/s"
             )
 
     async def _serve_and_call(

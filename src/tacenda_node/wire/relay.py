@@ -6,116 +6,55 @@ relay joins the two streams. Inside them the members speak their own mutual TLS,
 the relay sees ciphertext, sizes and times, the callers' addresses, the name of the member that is
 called (TLS 1.3 shows no more of who is there), and rooms: hashes of the run and the edge.
 
+It is reached like a web site (`rooms`): by itself with an ordinary certificate, behind a web server
+that has one, or with a certificate of its own, whose fingerprint is then in the token file.
+
 It is no open proxy: it connects nobody to any address, only two callers of one room who both know
 its token, and the number of callers, their patience and, if wanted, their speed are bounded.
-
-    relay  -> caller   GREETING, 32 random bytes
-    caller -> relay    role (W waits, C calls), room (32), HMAC-SHA256 of all that by the token (32)
-    relay  -> caller   '.' now and then while it waits; then 'J', and everything that follows is the
-                       other member's; or 'N' and one letter that says why not
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
 import hmac
+import logging
 import os
-import secrets
 import signal
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.protocol import State
 
 from tacenda.addresses import host_and_port
-from tacenda.errors import InputError, NetworkError
-from tacenda.formats.files import write_bytes
-from tacenda_node.wire.streams import Listener, Proxy, Stream, dial, hang_up, join, read_secret
+from tacenda.errors import NetworkError
+from tacenda_node.wire.relay_files import RelayFiles
+from tacenda_node.wire.rooms import (
+    CALLS,
+    CHALLENGE,
+    FULL,
+    JOINED,
+    PATH,
+    REASONS,
+    REFUSED,
+    STILL,
+    WAITS,
+    WEB,
+    Token,
+    WebPipe,
+)
+from tacenda_node.wire.streams import join
 
-SCHEME = "relay://"
-GREETING = b"tacenda relay 1\n"
-WAITS, CALLS = b"W", b"C"
-STILL, JOINED, REFUSED = b".", b"J", b"N"
-REASONS = {
-    b"T": "the relay's token is another one (--relay-token)",
-    b"L": "the relay has too many callers",
-    b"P": "no node waits there for this member: it is not running, it cannot reach the "
-    "relay, or it holds another contract",
-    b"R": "a newer stream of the same member waits there",
-}
-LEAST_TOKEN = 20
 SAY_SECONDS = 1.0  # between two lines about refused callers
 MOST_WAITING = 2  # streams of one member in a room: a new one, and one that may have died unseen
-
-
-def room_of(run: str, caller: str, listener: str) -> bytes:
-    """The name of the room in which `listener` waits for `caller`."""
-    text = f"tacenda room v1\0{run}\0{caller}\0{listener}"
-    return hashlib.sha256(text.encode()).digest()
-
-
-def _mac(token: str, greeting: bytes, role: bytes, room: bytes) -> bytes:
-    return hmac.new(token.encode(), greeting + role + room, hashlib.sha256).digest()
-
-
-async def enter(
-    relay: str, token: str, role: bytes, room: bytes, proxy: Proxy | None, patience: float
-) -> Stream:
-    """A stream to the other member through the relay at host:port; NetworkError says why not.
-    patience: seconds without a sign of life from the relay."""
-    reader, writer = await dial(relay, proxy)
-    try:
-        async with asyncio.timeout(patience):
-            greeting = await reader.readexactly(2)
-            if greeting[:1] == REFUSED:  # a full relay greets nobody
-                raise _refusal(relay, greeting[1:])
-            greeting += await reader.readexactly(len(GREETING) + 30)
-        if not greeting.startswith(GREETING):
-            raise NetworkError(f"there is no relay at {relay}: it answers in another protocol")
-        writer.write(role + room + _mac(token, greeting, role, room))
-        await writer.drain()
-        while True:
-            async with asyncio.timeout(patience):
-                said = await reader.readexactly(1)
-            if said == JOINED:
-                return reader, writer
-            if said != STILL:
-                raise _refusal(relay, await reader.readexactly(1) if said == REFUSED else b"")
-    except BaseException as failed:
-        await hang_up(writer)
-        if isinstance(failed, TimeoutError):
-            raise NetworkError(f"relay {relay} is silent") from None
-        if isinstance(failed, (OSError, asyncio.IncompleteReadError)):
-            raise NetworkError(f"relay {relay} closed the stream") from None
-        raise
-
-
-def _refusal(relay: str, why: bytes) -> NetworkError:
-    return NetworkError(f"relay {relay}: {REASONS.get(why, 'it speaks nonsense')}")
-
-
-def greeted(relay: str, seconds: float = 5.0) -> str:
-    """Why there is no relay at host:port, in words; empty if one answers."""
-
-    async def look() -> None:
-        reader, writer = await dial(relay, seconds=seconds)
-        try:
-            async with asyncio.timeout(seconds):
-                said = await reader.readexactly(len(GREETING))
-        finally:
-            await hang_up(writer)
-        if said != GREETING:
-            raise NetworkError("what answers there is no relay")
-
-    try:
-        asyncio.run(look())
-    except NetworkError as why:
-        return str(why)
-    except (OSError, TimeoutError, asyncio.IncompleteReadError):
-        return f"{relay} closes the stream or says nothing"
-    return ""
+STRANGERS = 64  # connections above the limit that are told so; further ones are cut off
+RENEWAL_SECONDS = 60.0  # between looks for a renewed certificate
 
 
 @dataclass(frozen=True)
@@ -140,8 +79,8 @@ class Limits:
 class _Guest:
     """One stream before it is joined; `partner` is told the other one, or a letter that refuses."""
 
-    stream: Stream
-    partner: asyncio.Future[Stream | bytes]
+    web: ServerConnection
+    partner: asyncio.Future[ServerConnection | bytes]
 
 
 @dataclass
@@ -150,73 +89,135 @@ class _Room:
     calling: list[_Guest] = field(default_factory=list)
 
 
-class Relay:
-    """`await start(address)`, then `await stop()`."""
+class _Caller(ServerConnection):
+    """One connection, counted from its beginning to its end."""
 
-    def __init__(self, token: str, limits: Limits, tell: Callable[[str], None]) -> None:
-        self._token, self._limits, self._tell = token, limits, tell
+    relay: Relay
+    place: str = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.relay.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.relay.ended(self)
+
+
+class Relay:
+    """`await start(address)`, then `await stop()`.
+
+    tls: with which certificate; None for plain HTTP from a web server in front, which says in
+    X-Forwarded-For who calls.
+    """
+
+    def __init__(
+        self,
+        token: Token,
+        limits: Limits,
+        tell: Callable[[str], None],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._token, self._limits, self._tell, self._tls = token, limits, tell, tls
         self._rooms: dict[bytes, _Room] = {}
         self._here: Counter[str] = Counter()
-        self._listener = Listener(self._host)
-        self.joined = self.refused = self.bytes = 0
+        self.joined = self.refused = self.bytes = self.connections = 0
         self.port = 0
         self._said, self._unsaid = -SAY_SECONDS, 0
+        # What strangers send wrongly is nothing to write down
+        self._log = logging.getLogger("tacenda.relay.strangers")
+        self._log.disabled = True
 
     async def start(self, address: str) -> None:
         """Listen on host:port."""
         host, port = host_and_port(address, "--listen", lowest=0)
+
+        class Caller(_Caller):
+            relay = self
+
         try:
-            self.port = await self._listener.start(host, port)
+            self._server: Server = await serve(
+                self._host,
+                host,
+                port,
+                ssl=self._tls,
+                process_request=self._judge,
+                create_connection=Caller,
+                open_timeout=self._limits.hello_seconds,
+                server_header=None,
+                logger=self._log,
+                **WEB,
+            )
         except OSError as failed:
             raise NetworkError(
                 f"The relay cannot listen on {address} ({failed.strerror}); choose another "
                 "address with --listen."
             ) from None
+        self.port = int(next(iter(self._server.sockets)).getsockname()[1])
 
     async def stop(self) -> None:
-        await self._listener.stop()
+        self._server.close()
+        await self._server.wait_closed()
 
-    @property
-    def connections(self) -> int:
-        return self._here.total()
+    def opened(self, caller: _Caller) -> None:
+        """A connection has begun."""
+        self.connections += 1
+        if self.connections > self._limits.connections + STRANGERS:
+            caller.transport.abort()
 
-    async def _host(self, stream: Stream) -> None:
-        address = str((stream[1].get_extra_info("peername") or ["?"])[0])
-        self._here[address] += 1
-        try:
-            await self._serve(stream, address)
-        finally:
-            self._here[address] -= 1
+    def ended(self, caller: _Caller) -> None:
+        """A connection is over."""
+        self.connections -= 1
+        if caller.place:
+            self._here[caller.place] -= 1
             self._here += Counter()  # without those of whom nothing is left
 
-    async def _serve(self, stream: Stream, address: str) -> None:
-        reader, writer = stream
+    def _judge(self, web: ServerConnection, request: Request) -> Response | None:
+        """The answer to a request that is not let in; None lets it in."""
+        assert isinstance(web, _Caller)
+        if request.path != PATH:
+            return web.respond(404, "This is a relay of Tacenda.\n")
+        address = str((web.remote_address or ["?"])[0])
+        if self._tls is None and (passed := request.headers.get("X-Forwarded-For")):
+            # The last one is what the server in front saw itself
+            address = passed.rpartition(",")[2].strip()[:100]
+        web.place = address
+        self._here[address] += 1
         limits = self._limits
         if self.connections > limits.connections or self._here[address] > limits.of_one_address:
-            await self._refuse(writer, b"L", address)
-            return
-        greeting = GREETING + os.urandom(32)
-        writer.write(greeting)
-        async with asyncio.timeout(limits.hello_seconds):
-            said = await reader.readexactly(65)
+            self.refused += 1
+            self._say(f"{address} refused: {FULL}")
+            return web.respond(503, f"{FULL}\n")
+        return None
+
+    async def _host(self, web: ServerConnection) -> None:
+        assert isinstance(web, _Caller)
+        # Whoever called may go away at any moment, or say nothing; others cannot be reached
+        with contextlib.suppress(OSError, TimeoutError, ConnectionClosed):
+            await self._serve(web, web.place)
+
+    async def _serve(self, web: ServerConnection, address: str) -> None:
+        challenge = os.urandom(CHALLENGE)
+        await web.send(challenge)
+        async with asyncio.timeout(self._limits.hello_seconds):
+            said = await web.recv(decode=False)
         role, room, mac = said[:1], said[1:33], said[33:]
         if role not in (WAITS, CALLS) or not hmac.compare_digest(
-            mac, _mac(self._token, greeting, role, room)
+            mac, self._token.mac(challenge, role, room)
         ):
-            await self._refuse(writer, b"T", address)
+            await self._refuse(web, b"T", address)
             return
-        partner = await self._meet(stream, role, room)
+        partner = await self._meet(web, role, room)
         if isinstance(partner, bytes):
-            await self._refuse(writer, partner, address)
+            await self._refuse(web, partner, address)
         elif role == CALLS:
-            await self._join(stream, partner)
+            await self._join(web, partner)
 
-    async def _refuse(self, writer: asyncio.StreamWriter, why: bytes, address: str) -> None:
+    async def _refuse(self, web: ServerConnection, why: bytes, address: str) -> None:
         self.refused += 1
-        if why in b"TL":
+        if why == b"T":
             self._say(f"{address} refused: {REASONS[why]}")
-        writer.write(REFUSED + why)
-        await writer.drain()
+        await web.send(REFUSED + why)
 
     def _say(self, words: str) -> None:
         """A line at most every second: strangers must not be able to fill a log."""
@@ -227,11 +228,13 @@ class Relay:
         self._said, self._unsaid = time.monotonic(), 0
         self._tell(words + more)
 
-    async def _meet(self, stream: Stream, role: bytes, name: bytes) -> Stream | bytes:
+    async def _meet(
+        self, web: ServerConnection, role: bytes, name: bytes
+    ) -> ServerConnection | bytes:
         """The other end of the room, as soon as there is one. Who waits is told nothing but signs
         of life, and its task lasts until the pair has parted: the caller's task joins them."""
         room = self._rooms.setdefault(name, _Room())
-        guest = _Guest(stream, asyncio.get_running_loop().create_future())
+        guest = _Guest(web, asyncio.get_running_loop().create_future())
         mine, others = (
             (room.waiting, room.calling) if role == WAITS else (room.calling, room.waiting)
         )
@@ -240,11 +243,11 @@ class Relay:
             self._answer(mine.pop(0), b"R")
         while others and not guest.partner.done():
             one = others.pop()  # the newest: an older one may have died unseen
-            if one.stream[0].at_eof():
+            if one.web.state is not State.OPEN:
                 self._answer(one, b"R")
                 continue
-            self._answer(one, stream)
-            self._answer(guest, one.stream)
+            self._answer(one, web)
+            self._answer(guest, one.web)
         end = time.monotonic() + self._limits.call_seconds
         try:
             while not guest.partner.done():
@@ -253,12 +256,11 @@ class Relay:
                 await asyncio.wait({guest.partner}, timeout=left)
                 if guest.partner.done():
                     break
-                if stream[0].at_eof():
+                if web.state is not State.OPEN:
                     return b"R"
                 if role == CALLS and time.monotonic() >= end:
                     return b"P"
-                stream[1].write(STILL)
-                await stream[1].drain()
+                await web.send(STILL)
             found = guest.partner.result()
         finally:
             if guest in mine:
@@ -266,17 +268,17 @@ class Relay:
             if not room.waiting and not room.calling:
                 self._rooms.pop(name, None)
         if role == WAITS and not isinstance(found, bytes):
-            await stream[1].wait_closed()  # parted by the caller's task
+            await web.wait_closed()  # parted by the caller's task
         return found
 
     @staticmethod
-    def _answer(guest: _Guest, what: Stream | bytes) -> None:
+    def _answer(guest: _Guest, what: ServerConnection | bytes) -> None:
         if not guest.partner.done():
             guest.partner.set_result(what)
 
-    async def _join(self, caller: Stream, waiter: Stream) -> None:
-        for stream in (waiter, caller):
-            stream[1].write(JOINED)
+    async def _join(self, caller: ServerConnection, waiter: ServerConnection) -> None:
+        for web in (waiter, caller):
+            await web.send(JOINED)
         self.joined += 1
         begin = last = time.monotonic()
         count, rate = 0, self._limits.bytes_per_second
@@ -289,7 +291,7 @@ class Relay:
                 await asyncio.sleep(ahead)
                 last = time.monotonic()
 
-        pair = asyncio.ensure_future(join(caller, waiter, passed))
+        pair = asyncio.ensure_future(join(WebPipe(caller), WebPipe(waiter), passed))
         idle = self._limits.idle_seconds
         try:
             while not pair.done():
@@ -302,26 +304,20 @@ class Relay:
             await asyncio.gather(pair, return_exceptions=True)
 
 
-def token_of(path: Path) -> str:
-    """The token in a file; a new one, readable by its owner only, if there is no file."""
-    if not path.exists():
-        write_bytes(path, f"{secrets.token_urlsafe(32)}\n".encode(), private=True)
-    token = read_secret(path, "--token-file")
-    if len(token) < LEAST_TOKEN:
-        raise InputError(
-            f"the token in {path} (--token-file) has {len(token)} characters and needs at least "
-            f"{LEAST_TOKEN}; remove the file, and the relay makes a new one."
-        )
-    return token
-
-
-async def serve(listen: str, token_file: Path, limits: Limits, tell: Callable[[str], None]) -> None:
+async def run(
+    listen: str, files: RelayFiles, limits: Limits, tell: Callable[[str], None], *, plain: bool
+) -> None:
     """A relay until SIGINT or SIGTERM."""
-    relay, stopping = Relay(token_of(token_file), limits, tell), asyncio.Event()
+    token, tls = files.ready(tell, plain=plain)
+    relay, stopping = Relay(token, limits, tell, tls), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await relay.start(listen)
-    tell(f"relay on {listen}, port {relay.port}; members need the token in {token_file}.")
-    await stopping.wait()
+    tell(f"relay on {listen}, port {relay.port}; members need the token file {files.token}.")
+    while not stopping.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), RENEWAL_SECONDS)
+        if tls is not None:
+            files.renew(tls, tell)
     await relay.stop()
     tell(f"relay stopped: {relay.joined} streams joined, {relay.bytes} bytes passed on.")

@@ -11,12 +11,14 @@ from typing import Any
 import grpc
 
 from tacenda.errors import NetworkError
+from tacenda_node.identity.addresses import RELAY
 from tacenda_node.protocol.handshake import Handshake
 from tacenda_node.wire import probe
 from tacenda_node.wire.link import Link
+from tacenda_node.wire.proxy import Proxy
 from tacenda_node.wire.reasons import reason_of
-from tacenda_node.wire.relay import CALLS, SCHEME, WAITS, enter, room_of
-from tacenda_node.wire.streams import Proxy, Stream, as_socket, dial, join
+from tacenda_node.wire.rooms import CALLS, WAITS, Token, enter, room_of
+from tacenda_node.wire.streams import Pipe, Stream, as_socket, dial, join
 
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds before the next attempt
 RELAY_PATIENCE = 35.0  # seconds without a sign of life from a relay
@@ -29,7 +31,11 @@ class Routes:
     """The ways from one member to its peers. addresses: those that replace the contract's."""
 
     def __init__(
-        self, handshake: Handshake, addresses: dict[str, str], proxy: Proxy | None, token: str
+        self,
+        handshake: Handshake,
+        addresses: dict[str, str],
+        proxy: Proxy | None,
+        token: Token | None,
     ) -> None:
         self._handshake, self._addresses = handshake, addresses
         self._proxy, self._token = proxy, token
@@ -39,21 +45,28 @@ class Routes:
     def _address(self, peer: str) -> str:
         return self._addresses.get(peer, self._handshake.contract.member(peer).address)
 
+    def _need_token(self, relay: str) -> Token:
+        if self._token is None:
+            raise NetworkError(f"relay {relay} wants a token, and none is set (--relay-token)")
+        return self._token
+
     @contextlib.asynccontextmanager
     async def target(self, peer: str) -> AsyncIterator[str]:
         """Where gRPC finds a peer: its address, or a local socket that leads through proxy and
         relay."""
         address = self._address(peer)
-        if address.startswith(SCHEME):
+        if address.startswith(RELAY):
             room = room_of(self._run_id, self._me, peer)
-            at = address.removeprefix(SCHEME)
-            stream = await enter(at, self._token, CALLS, room, self._proxy, RELAY_PATIENCE)
+            at = address.removeprefix(RELAY)
+            pipe: Pipe = await enter(
+                at, self._need_token(at), CALLS, room, self._proxy, RELAY_PATIENCE
+            )
         elif self._proxy is not None:
-            stream = await dial(address, self._proxy)
+            pipe = await dial(address, self._proxy)
         else:
             yield address
             return
-        async with as_socket(stream) as path:
+        async with as_socket(pipe) as path:
             yield f"unix:{path}"
 
     async def let_in(self, relay: str, link: Link, door: str, log: Any) -> None:
@@ -66,11 +79,11 @@ class Routes:
                 while len(inside) >= MOST_PASSED_ON:
                     await asyncio.wait(inside, return_when=asyncio.FIRST_COMPLETED)
                 try:
-                    stream = await enter(
-                        relay, self._token, WAITS, room, self._proxy, RELAY_PATIENCE
+                    pipe = await enter(
+                        relay, self._need_token(relay), WAITS, room, self._proxy, RELAY_PATIENCE
                     )
                     failures, told = 0, ""
-                    task = asyncio.ensure_future(_pass_on(stream, door))
+                    task = asyncio.ensure_future(_pass_on(pipe, door))
                     inside.add(task)
                     task.add_done_callback(inside.discard)
                 except NetworkError as why:
@@ -95,7 +108,7 @@ class Routes:
         looked, found = self._looks.get(peer, (-LOOK_AGAIN, ""))
         if time.monotonic() - looked >= LOOK_AGAIN:
             address, me = self._address(peer), self._handshake.identity
-            direct = self._proxy is None and not address.startswith(SCHEME)
+            direct = self._proxy is None and not address.startswith(RELAY)
             found = (
                 await asyncio.to_thread(probe.look_at, address, peer, me, LOOK_SECONDS)
                 if direct
@@ -105,10 +118,10 @@ class Routes:
         return found or reason
 
 
-async def _pass_on(stream: Stream, door: str) -> None:
+async def _pass_on(pipe: Pipe, door: str) -> None:
     try:
         inner = await asyncio.open_unix_connection(door)
     except OSError:
-        stream[1].close()  # the server stops
+        await pipe.close()  # the server stops
         return
-    await join(stream, inner)
+    await join(pipe, Stream(*inner))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
-from scipy.stats import binom
 
 from tacenda._types import Array
 from tacenda.privacy.accounting.events import BatchGaussian, OneOfGaussian, PoissonGaussian
@@ -140,6 +139,8 @@ def draws(event: BatchGaussian) -> tuple[Array, float]:
     """The chances that a record is drawn once, twice, ... and that it is drawn more often."""
     if not event.replacement:
         return np.array([event.batch / event.population]), 0.0
+    from scipy.stats import binom  # slow to load
+
     law = binom(event.batch, 1 / event.population)
     most = 1
     while most < event.batch and law.sf(most) > RARE:

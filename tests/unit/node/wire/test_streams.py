@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from connect_proxy import ConnectProxy
 from tacenda.addresses import host_and_port
 from tacenda.errors import InputError, NetworkError
-from tacenda_node.wire.streams import Listener, Proxy, Stream, as_socket, dial, hang_up
+from tacenda_node.wire.proxy import Proxy
+from tacenda_node.wire.streams import Listener, Stream, as_socket, dial, hang_up
 
 
 async def echo(stream: Stream) -> None:
@@ -64,6 +66,56 @@ def test_straight_and_through_a_proxy(host: str, tmp_path: Path) -> None:
     finally:
         open_proxy.close()
         closed.close()
+
+
+def test_a_password_goes_to_nobody_who_has_not_asked_for_one(tmp_path: Path) -> None:
+    """The proxy is asked without it first; whether it keeps the connection does not matter."""
+
+    async def play() -> None:
+        async with serving() as port:
+            for proxy in (free, strict, rude):
+                await said_back(f"127.0.0.1:{port}", Proxy.read(proxy.url, login))
+            wrong = Proxy("127.0.0.1", strict.port, "anna:other")
+            with pytest.raises(NetworkError, match="407.*does not take this name and password"):
+                await dial(f"127.0.0.1:{port}", wrong)
+
+    login = login_file(tmp_path, "anna:secret\n")
+    free, strict = ConnectProxy(), ConnectProxy("anna:secret")
+    rude = ConnectProxy("anna:secret", hangs_up=True)
+    try:
+        asyncio.run(play())
+    finally:
+        for proxy in (free, strict, rude):
+            proxy.close()
+    assert free.logins == [""]
+    assert strict.logins == ["", "Basic", "", "Basic"]
+    assert rude.logins == ["", "Basic"]
+
+
+def test_a_proxy_with_ntlm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy's side is pyspnego's own server, which checks the password."""
+    users = tmp_path / "users"
+    users.write_text("HOSPITAL:anna:secret\n")
+    monkeypatch.setenv("NTLM_USER_FILE", str(users))
+
+    async def play() -> None:
+        async with serving() as port:
+            good = Proxy("127.0.0.1", proxy.port, "HOSPITAL\\anna:secret")
+            await said_back(f"127.0.0.1:{port}", good)
+            wrong = Proxy("127.0.0.1", proxy.port, "HOSPITAL\\anna:other")
+            with pytest.raises(NetworkError, match="407.*does not take this name and password"):
+                await dial(f"127.0.0.1:{port}", wrong)
+            monkeypatch.setitem(sys.modules, "spnego", None)
+            with pytest.raises(NetworkError, match=r"tacenda\[ntlm\]"):
+                await dial(f"127.0.0.1:{port}", good)
+
+    proxy = ConnectProxy(ntlm=True)
+    try:
+        asyncio.run(play())
+    finally:
+        proxy.close()
+    assert proxy.logins[:3] == ["", "NTLM", "NTLM"]  # asked, and two of the three messages
+    assert len(proxy.asked) == 1
 
 
 def test_a_name_with_a_dead_address_is_still_reached(monkeypatch: pytest.MonkeyPatch) -> None:
