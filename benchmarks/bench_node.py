@@ -38,6 +38,7 @@ from tacenda_node.identity.contract import Contract
 from tacenda_node.peer.run_plan import topology_of
 from tacenda_node.setup.delay import DelayedNetwork
 from tacenda_node.setup.rehearse import Stage, prepare, rehearse
+from tacenda_node.watch.observer import FILE
 
 MEMBERS, FEATURES, ROUNDS, RECORDS = 8, 104, 100, 3000
 ALGORITHM = {"name": "ipadmm", "penalty": 0.02, "proximal": 0.5, "inner_steps": 1}
@@ -63,7 +64,7 @@ def table(members: list[int], delay_ms: float) -> None:
     """One line for each number of members, as a table for results/measured/nodes.md."""
     print(
         "| members | a round | floor | processor, a round | processor, start | memory | "
-        "written a round |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        "written a round | sent a round |\n|" + 8 * " ---: |"
     )
     for n in members:
         with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +83,8 @@ def table(members: list[int], delay_ms: float) -> None:
             print(
                 f"| {n} | {1000 * a_round:.1f} ms | {1000 * floor:.1f} ms | "
                 f"{1000 * used['processor'] / (ROUNDS - 1):.1f} ms | {used['start']:.1f} s | "
-                f"{used['memory'] / 1e6:.0f} MB | {used['written'] / (ROUNDS - 1) / 1e3:.0f} kB |",
+                f"{used['memory'] / 1e6:.0f} MB | {used['written'] / (ROUNDS - 1) / 1e3:.0f} kB | "
+                f"{_sent(stage) / ROUNDS / 1e3:.1f} kB |",
                 flush=True,
             )
 
@@ -123,6 +125,12 @@ class Watch:
             found["written"].append(seen[-1][2] - first[2])
             found["memory"].append(seen[-1][3])
         return {name: float(np.median(values)) for name, values in found.items()}
+
+
+def _sent(stage: Stage) -> float:
+    """Bytes that a member has sent, without TLS: the median over the members."""
+    places = [stage.folder / name / "state" / FILE for name in stage.contract.names]
+    return float(np.median([json.loads(p.read_text("utf-8"))["sent_bytes"] for p in places]))
 
 
 def _bare_ring(members: int) -> float:

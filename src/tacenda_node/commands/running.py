@@ -118,8 +118,10 @@ def node_run(
 
     Example: tacenda node run north --dashboard 8080
     """
+    import gc
     import os
 
+    gc.disable()  # of what is loaded now nothing is garbage; `run_node` turns it on again
     os.environ.setdefault(VERBOSITY, "INFO")
     from tacenda_node.operate.settings import read_settings
 

@@ -6,6 +6,7 @@ noise, and the transport makes every release durable before it is sent.
 
 from __future__ import annotations
 
+import gc
 import mmap
 import sqlite3
 import sys
@@ -79,6 +80,9 @@ def run_node(options: NodeSettings) -> RunResult:
     if policy is not None:
         require_policy(policy, contract, identity.signing_key)
     schema = checked_schema(contract, options.schema)
+    if not gc.isenabled():  # a process of its own: what is loaded is never looked through again
+        gc.freeze()
+        gc.enable()
     state = NodeState(options.state, row_bytes=8 * plan.spec.facts.dim)
     try:
         with logs.open_log(options.state / "log.jsonl", identity.name) as log:

@@ -125,7 +125,9 @@ class Witness:
         self._mutex = threading.RLock()
         self._known: dict[str, dict[Key, frames.Claim]] = {member: {} for member in contract.names}
         self._latest: dict[str, frames.Claim] = {}
-        self._news: list[frames.Claim] = []
+        # What waits to be passed on, and the neighbours that have shown it: they know it already
+        self._news: dict[frames.Claim, set[str]] = {}
+        self._passing_on: dict[frames.Claim, set[str]] = {}  # the latest of `news`
         self._at = (0, 1)
         self.caught: dict[str, str] = {}
         self.proofs: list[frames.Proof] = []
@@ -185,7 +187,7 @@ class Witness:
         if claim is None or not self.holds(claim):
             raise frames.BadFrame("rows that it has not signed.")
         with self._mutex:
-            self._compare(claim, verified=True)
+            self._compare(claim, peer, verified=True)
             if peer not in self._latest or self._latest[peer].key < claim.key:
                 self._latest[peer] = claim
         self.hear(peer, frame.heard)
@@ -203,7 +205,7 @@ class Witness:
         with self._mutex:
             fits = claim is not None and (claim.member, claim.key) == (root, mine.key)
             if claim is not None and fits and self.holds(claim):
-                self._compare(claim, verified=True)
+                self._compare(claim, peer, verified=True)
                 if claim.digest == mine.digest:
                     return claim
             known = self._known[root].get(mine.key)
@@ -268,7 +270,7 @@ class Witness:
                 if claim.member not in self._known:
                     raise frames.BadFrame("signatures of somebody who is not in the contract.")
                 if self._near(claim):
-                    self._compare(claim, verified=False)
+                    self._compare(claim, peer, verified=False)
             return sum(map(len, self._known.values())) > before
 
     def proof(self, frame: frames.Proof) -> bool:
@@ -314,7 +316,7 @@ class Witness:
         with self._mutex:
             if self._root_of(first.key) != second.member or first.member in self.caught:
                 return False
-            self._compare(second, verified=True)
+            self._compare(second, "", verified=True)
             if first.member == self._me or second.member in self.caught:
                 return False
             self._convict_relay(first, second)
@@ -335,8 +337,15 @@ class Witness:
     def news(self) -> list[frames.Claim]:
         """What was heard since the last message, to be passed on."""
         with self._mutex:
-            heard, self._news = self._news[: frames.MOST_HEARD], self._news[frames.MOST_HEARD :]
-            return heard
+            items = list(self._news.items())
+            self._passing_on = dict(items[: frames.MOST_HEARD])
+            self._news = dict(items[frames.MOST_HEARD :])
+            return list(self._passing_on)
+
+    def unknown_to(self, peer: str, claims: list[frames.Claim]) -> list[frames.Claim]:
+        """Of the latest `news` those that this neighbour has not shown itself."""
+        with self._mutex:
+            return [c for c in claims if peer not in self._passing_on.get(c, ())]
 
     def recent(self) -> list[frames.Claim]:
         """The signed digests that are known of the last rounds,
@@ -354,9 +363,12 @@ class Witness:
             claim.view > view or abs(claim.round - round) <= WINDOW
         )
 
-    def _compare(self, claim: frames.Claim, *, verified: bool) -> None:
+    def _compare(self, claim: frames.Claim, peer: str, *, verified: bool) -> None:
+        """peer: who has shown it here."""
         known = self._known[claim.member].get(claim.key)
         if known is not None and known.digest == claim.digest:
+            if known in self._news:
+                self._news[known].add(peer)
             return
         if not verified and not self.holds(claim):
             raise frames.BadFrame(f"a signature that is not {claim.member}'s.")
@@ -374,7 +386,7 @@ class Witness:
         elif known is not None and claim.member not in self.caught:
             self._convict(known, claim)
         elif known is None and self._has_room(claim):
-            self._keep(claim)
+            self._keep(claim, peer)
 
     def _has_room(self, claim: frames.Claim) -> bool:
         """For every row that an honest member may send in this view,
@@ -387,12 +399,15 @@ class Witness:
         later = sum(1 for key in self._known[claim.member] if key[0] > self._at[0])
         return claim.view == self._at[0] or later < MOST_CLAIMS
 
-    def _keep(self, claim: frames.Claim) -> None:
+    def _keep(self, claim: frames.Claim, peer: str) -> None:
         self._known[claim.member][claim.key] = claim
-        self._news = [*self._news[-MOST_NEWS:], claim]
+        if len(self._news) > MOST_NEWS:
+            del self._news[next(iter(self._news))]
         # Never behind what follows from it: see `Exchange._keep_pace`
         if claim.key[1:] in self._from_root and claim.member == self._root_of(claim.key):
-            self._news = [claim, *self._news[:-1]]
+            self._news = {claim: {peer}, **self._news}
+        else:
+            self._news[claim] = {peer}
 
     def _claim(self, peer: str, frame: frames.Rows) -> frames.Claim | None:
         if frame.signature is None:

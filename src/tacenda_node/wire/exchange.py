@@ -333,8 +333,11 @@ class Exchange:
             claim = self._totals[key] = self._witness.claim_of(signed)
             if key not in self._of_group:
                 self._keep_own(claim, frame)
-        leaving = frames.encode(signed)
-        self._endpoint.post([(key, peer, leaving) for peer in peers])
+        leaving = []
+        for peer in peers:
+            heard = self._witness.unknown_to(peer, signed.heard)
+            leaving.append((key, peer, frames.encode(frames.replaced(signed, heard=heard))))
+        self._endpoint.post(leaving)
         self._tell_digests(signed, peers)
 
     def _tell_digests(self, signed: frames.Rows, peers: list[str]) -> None:
@@ -344,10 +347,13 @@ class Exchange:
         others = [
             peer for peer in self._endpoint.links if peer not in peers and peer not in self.absent
         ]
-        claims = [self._witness.claim_of(signed), *signed.heard]
-        for first in range(0, len(claims) if others else 0, frames.MOST_HEARD):
-            some = claims[first : first + frames.MOST_HEARD]
-            self._endpoint.tell(frames.Progress(handshake.done, handshake.view, heard=some), others)
+        own = self._witness.claim_of(signed)
+        for peer in others:
+            claims = [own, *self._witness.unknown_to(peer, signed.heard)]
+            for first in range(0, len(claims), frames.MOST_HEARD):
+                some = claims[first : first + frames.MOST_HEARD]
+                told = frames.Progress(handshake.done, handshake.view, heard=some)
+                self._endpoint.tell(told, [peer])
 
     def resend(self) -> None:
         """Hand the stored outbox to the links, signed;

@@ -214,6 +214,22 @@ def test_a_total_is_passed_on_before_what_follows_from_it(table: Table) -> None:
     assert w.news() == [total, follows, other]
 
 
+def test_nobody_is_shown_what_it_has_shown_itself(table: Table) -> None:
+    """Whoever has shown a signature knows it; another one for the same call goes to all."""
+    w = table.witness
+    w.row("m1", table.frame("m1", 1))
+    from_both, lie = table.claim("m2", 1), table.claim("m2", 1, 7.0)
+    w.hear("m1", [from_both])
+    w.hear("m2", [from_both])
+    own, passed_on = w.news()
+    assert own.member == "m1" and passed_on == from_both
+    assert w.unknown_to("m1", [own, passed_on]) == []
+    assert w.unknown_to("m2", [own, passed_on]) == [own]
+    assert w.unknown_to("m3", [own, passed_on, lie]) == [own, passed_on, lie]
+    w.hear("m1", [from_both])
+    assert w.news() == []
+
+
 def test_the_own_signature_on_something_unknown_is_written_down(table: Table) -> None:
     w, told = table.witness, []
     w.on_caught = told.append
