@@ -8,7 +8,7 @@ JOBS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Tests start hundreds of processes, and each would compile its imports anew where this is set
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-full docs coverage news mutants lint types imports unit bench bench-history bench-report fuzz release-check deploy-check lock sbom clean help
+.PHONY: demo test test-full docs coverage news mutants lint types imports unit bench bench-history bench-report fuzz release-check deploy-check wheelhouse lock sbom clean help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -70,12 +70,22 @@ sbom: $(VENV)/.with-release  ## what an installed tacenda consists of, as Cyclon
 	  --output-file dist/tacenda.cdx.json dist/.sbom/bin/python
 	rm -rf dist/.sbom
 
+WHEELS := dist/wheelhouse
+wheelhouse: $(VENV)/bin/uv  ## the node and all that it needs, in one folder with hashes, for machines without a network (docs/node-network.md)
+	rm -rf $(WHEELS) && mkdir -p $(WHEELS)
+	$(BIN)/uv build --quiet --wheel --out-dir $(WHEELS)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: --dest $(WHEELS) -r deploy/requirements.txt
+	cp deploy/requirements.txt $(WHEELS)/requirements.txt
+	cd $(WHEELS) && for file in tacenda-*.whl; do \
+	  echo "tacenda==$$(echo $$file | cut -d- -f2) --hash=sha256:$$(sha256sum $$file | cut -d' ' -f1)" >> requirements.txt; done
+	@echo 'There: python3 -m pip install --no-index --find-links wheelhouse --require-hashes -r wheelhouse/requirements.txt'
+
 deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, both images built and used (root; says what it could not run)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
 
 lock: $(VENV)/bin/uv  ## the image's packages with hashes; developers' versions; uv.lock and pylock.toml, which git ignores (docs/releasing.md)
 	echo 'hatchling>=1.28' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-annotate --no-emit-index-url --extra node --extra data pyproject.toml - --output-file deploy/requirements.txt
+	  --no-annotate --no-emit-index-url --extra node --extra ntlm --extra data pyproject.toml - --output-file deploy/requirements.txt
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --locked --extra dev --no-emit-project --format pylock.toml --output-file pylock.toml > /dev/null
 	$(BIN)/uv export --quiet --locked --extra dev --no-emit-project --no-hashes --no-header --no-annotate --output-file deploy/developers.txt > /dev/null

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tacenda._lazy import lazily
+from tacenda._version import of_build
 
-__version__ = "0.1.0"
+__version__ = of_build()
 
 _HOMES = {
     "MPI": "runtime.mpi",

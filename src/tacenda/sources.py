@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-import tacenda
+from tacenda._version import RELEASE
 
 _HERE = Path(__file__).parents[1]
 _LIBRARIES = ("numpy", "scipy", "numba")
@@ -78,7 +78,7 @@ def versions() -> dict[str, str]:
     """What has to be the same in two processes for their results to be: by names that a sentence
     can use, the program's own files last."""
     return {
-        "the version of tacenda": tacenda.__version__,
+        "the version of tacenda": RELEASE,  # the files below say which build
         "the version of Python": platform.python_version(),
         **{f"the version of {name}": metadata.version(name) for name in _LIBRARIES},
         "the program's files": program(),

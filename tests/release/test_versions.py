@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import tacenda
+from tacenda._version import BUILT, RELEASE, of_build
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)
     assert citation is not None
-    assert project["version"] == tacenda.__version__ == citation[1]
+    assert RELEASE == tacenda.__version__.partition("+")[0] == citation[1]
+
+
+def test_every_build_has_a_version_of_its_own(tmp_path: Path) -> None:
+    """Of a checkout, of a further work tree of it, at the release's tag, packed or not, and of what
+    was built from it."""
+
+    def git(*words: str, at: Path = tmp_path / "clone") -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        done = subprocess.run(
+            ["git", *who, *words], cwd=at, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    here = tmp_path / "clone" / "src" / "tacenda"
+    here.mkdir(parents=True)
+    assert of_build(here) == RELEASE  # no git
+    git("init", "-q")
+    assert of_build(here) == RELEASE  # no commit yet
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    one = f"{RELEASE}+g{git('rev-parse', 'HEAD')[:10]}"
+    assert of_build(here) == one
+    git("worktree", "add", "-q", str(tmp_path / "further"))
+    further = tmp_path / "further" / "src" / "tacenda"
+    further.mkdir(parents=True)
+    assert of_build(further) == one
+    git("tag", "-a", f"v{RELEASE}", "-m", "a text")
+    git("pack-refs", "--all")
+    assert of_build(here) == RELEASE
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    assert of_build(here) == f"{RELEASE}+g{git('rev-parse', 'HEAD')[:10]}" != one
+    (here / BUILT).write_text("0.1.0+gabc\n")
+    assert of_build(here) == "0.1.0+gabc"
 
 
 def test_the_changelog_has_what_is_to_come_and_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     versions = re.findall(r"^## \[(.+?)\]", text, re.M)
-    assert versions[0] == "Unreleased" and tacenda.__version__ in versions
+    assert versions[0] == "Unreleased" and RELEASE in versions
     kinds = set(re.findall(r"^### (.+)$", text, re.M))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
@@ -29,7 +62,7 @@ def test_the_changelog_has_what_is_to_come_and_this_version() -> None:
 def test_the_notes_of_a_version_are_read_in_two_minutes() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     notes = re.split(r"^## ", text, flags=re.M)
-    (own,) = [one for one in notes if one.startswith(f"[{tacenda.__version__}]")]
+    (own,) = [one for one in notes if one.startswith(f"[{RELEASE}]")]
     assert len(own.split()) <= 450
 
 

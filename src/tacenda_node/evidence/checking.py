@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tacenda import __version__
+from tacenda._version import RELEASE
 from tacenda.data.schema import Schema
 from tacenda.errors import InputError, StateError, TacendaError
 from tacenda.formats.text import canonical_json, strict, toml
@@ -354,13 +354,13 @@ class _Pack:
 
     def _program(self) -> str:
         stated = str(self._manifest()[0]["tacenda"])
-        if stated != __version__:
+        if stated != RELEASE:
             raise StateError(
-                f"the pack was made by tacenda {stated}, and this is {__version__}: the same "
+                f"the pack was made by tacenda {stated}, and this is {RELEASE}: the same "
                 f"version is needed to compute its words again (pip install tacenda=={stated})."
             )
         bill = read_json(self.folder / BILL)["metadata"]["component"]
-        if (bill["name"], bill["version"]) != ("tacenda", stated):
+        if (bill["name"], bill["version"].partition("+")[0]) != ("tacenda", stated):
             raise StateError(f"{BILL} is of {bill['name']} {bill['version']}, not of {stated}.")
         return f"tacenda {stated}, as here"
 

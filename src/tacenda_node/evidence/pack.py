@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tacenda import __version__
+from tacenda._version import RELEASE
 from tacenda.errors import InputError
 from tacenda.formats.files import write_bytes, write_json, write_text
 from tacenda.formats.text import canonical_json
@@ -163,7 +163,7 @@ def seal(folder: Path, about: dict[str, Any], identity: Identity | None) -> Path
     """The list of all files with their hashes, signed by the member if there is one."""
     body = {
         **about,
-        "tacenda": __version__,
+        "tacenda": RELEASE,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": hashes(folder, MANIFEST),
     }

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tacenda import __version__
 from tacenda.addresses import host_and_port
 from tacenda.errors import TacendaError
 from tacenda.privacy.lasting.files import MOUNTS, REMOTE, REMOTE_FUSE, mount_type
@@ -124,7 +125,7 @@ def _versions() -> Iterator[Finding]:
     found, missing = [], []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            found.append(f"{name} {__version__ if name == 'tacenda' else version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     summary = f"Python {platform.python_version()}, {', '.join(found)}"
