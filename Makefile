@@ -80,7 +80,7 @@ wheelhouse: $(VENV)/bin/uv  ## the node and all that it needs, in one folder wit
 	  echo "tacenda==$$(echo $$file | cut -d- -f2) --hash=sha256:$$(sha256sum $$file | cut -d' ' -f1)" >> requirements.txt; done
 	@echo 'There: python3 -m pip install --no-index --find-links wheelhouse --require-hashes -r wheelhouse/requirements.txt'
 
-deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, both images built and used (root; says what it could not run)
+deploy-check: $(VENV)/.with-dev $(VENV)/.with-deploy  ## manifests against their schemas, the systemd unit's sandbox, both images built and used (root; says what it could not run in ten minutes)
 	NUMBA_NUM_THREADS=1 $(BIN)/python tests/release/try_deploy.py
 
 lock: $(VENV)/bin/uv  ## the image's packages with hashes; developers' versions; uv.lock and pylock.toml, which git ignores (docs/releasing.md)

@@ -1,5 +1,6 @@
 """Build and use what `deploy/` promises: `make deploy-check`. Needs the extra `deploy`; parts whose
-tools are not on this machine are named at the end, and are not counted as passed.
+tools are not on this machine, or for which the time did not suffice (--minutes, by default ten),
+are named at the end, and are not counted as passed.
 
 manifests  the compose file against its published schema; the Helm chart linted, rendered by Helm
            and checked against Kubernetes' schemas; the Dask cluster against its operator's own
@@ -79,7 +80,18 @@ seeds = [0, 1]
 
 
 class Missing(Exception):
-    """A tool is not on this machine."""
+    """A tool is not on this machine, or the time is over."""
+
+
+END = float("inf")  # on the monotonic clock
+
+
+def _left() -> float:
+    """Seconds that are left for all parts."""
+    left = END - time.monotonic()
+    if left <= 0:
+        raise Missing("the time was over (--minutes gives more)")
+    return left
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,13 +109,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked.add_argument(
         "--volume", action="append", default=[], help="HOST:CONTAINER:ro for the build's packages"
     )
+    asked.add_argument("--minutes", type=float, default=10.0, help="for all parts together")
     given = asked.parse_args(arguments)
+    global END
+    END = time.monotonic() + 60 * given.minutes
     if unknown := set(given.parts) - set(parts):
         asked.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
     missing = []
     for name in given.parts or parts:
         began = time.monotonic()
         try:
+            _left()
             said = parts[name](given)
         except Missing as absent:
             missing.append(f"{name}: {absent}")
@@ -537,9 +553,12 @@ def root_only() -> None:
 
 def told(*command: object) -> str:
     """What a command prints; its words if it fails."""
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False
-    )
+    words = [str(part) for part in command]
+    left = None if float("inf") == END else _left()
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=left)
+    except subprocess.TimeoutExpired:
+        raise Missing(f"the time was over at {words[0]} (--minutes gives more)") from None
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout

@@ -47,8 +47,12 @@ def write_kit(folder: str | Path) -> Path:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    for name in ("tacenda-node.service", "compose.yaml", "firewall.nft", "README.md"):
-        out = values["unit"] if name == "tacenda-node.service" else name
+    outs = {
+        "tacenda-node.service": values["unit"],
+        "tacenda-node.user.service": values["user_unit"],
+        **{name: name for name in ("compose.yaml", "firewall.nft", "README.md")},
+    }
+    for name, out in outs.items():
         write_text(target / out, env.get_template(name).render(values))
     write_text(target / "policy.example.toml", env.get_template("policy.toml").render())
     if contract is not None:
@@ -81,6 +85,7 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
     writable = _outermost([home, state, ledger.resolve().parent])
     readable = _outermost([settings.data.resolve(), settings.identity.resolve()])
     as_root = os.geteuid() == 0
+    used = [*dict.fromkeys([*writable, *readable, Path(sys.prefix)])]
     return {
         "title": " ".join(invitation_of(home).title.split()),
         "name": name,
@@ -88,6 +93,7 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
         "kit": home / KIT,
         "doctor": contract is not None,
         "unit": f"tacenda-{name}.service",
+        "user_unit": f"tacenda-{name}.user.service",
         "cache": f"tacenda-{name}",
         "as_root": as_root,  # a node needs no rights of its own: then a user is made for it
         "user": USER if as_root else getpass.getuser(),
@@ -108,8 +114,14 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
         "ledger": ledger.resolve(),
         "readable": [path for path in readable if path not in writable],
         "writable": writable,
-        "at_home": any(str(home).startswith(f"{place}/") for place in HOMES),
+        "at_home": any(_below(path, place) for path in used for place in HOMES),
+        # Closed to every user but root, whatever the unit says
+        "hidden": [path for path in used if as_root and _below(path, "/root")],
     }
+
+
+def _below(path: Path, place: str) -> bool:
+    return path.is_relative_to(place)
 
 
 def _outermost(paths: list[Path]) -> list[Path]:

@@ -3,6 +3,7 @@ changed on the way is refused by name."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tacenda_node.identity.contract import Contract
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.operate.settings import read_settings
 from tacenda_node.setup import consortium, drafting
+from tacenda_node.setup import kit as kits
 from tacenda_node.setup.consortium import Site
 from tacenda_node.setup.kit import write_kit
 
@@ -258,6 +260,8 @@ def test_the_kit_names_paths_ports_and_neighbours(drafted: tuple[Office, Path]) 
     assert f'-m tacenda node serve "{home.resolve()}"' in unit
     assert "NUMBA_CACHE_DIR" in unit
     assert "User=root" not in unit
+    user_unit = (kit / "tacenda-north.user.service").read_text()
+    assert f'-m tacenda node serve "{home.resolve()}"' in user_unit
     readme = (kit / "README.md").read_text()
     assert "let TCP port 17300 in from" in readme
     assert "Node.East at localhost port 17200" in readme
@@ -281,6 +285,21 @@ def _rules(text: str) -> set[str]:
     return {line for line in lines if line.partition("=")[0] not in named}
 
 
+@pytest.mark.parametrize("place", ["/srv/ledger", "/home/anna/ledger", "/root/ledger"])
+def test_the_unit_reaches_what_lies_in_a_home(
+    drafted: tuple[Office, Path], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it lies: the ledger's folder is often in the home of who made the kit."""
+    monkeypatch.setattr(kits, "default_ledger", lambda name: Path(place) / f"{name}.sqlite")
+    monkeypatch.setattr(kits.sys, "prefix", "/opt/tacenda")
+    unit = (write_kit(drafted[0].homes["north"]) / "tacenda-north.service").read_text()
+    at_home = place != "/srv/ledger"
+    assert f"ProtectHome={'read-only' if at_home else 'yes'}\n" in unit
+    assert f'"{place}"' in unit.partition("ReadWritePaths=")[2].partition("\n")[0]
+    told = f"{place} is root's own" in unit
+    assert told == (place == "/root/ledger" and os.geteuid() == 0)
+
+
 def test_the_kits_unit_is_as_closed_as_the_one_in_deploy(drafted: tuple[Office, Path]) -> None:
     kit = write_kit(drafted[0].homes["north"])
     assert _rules((kit / "tacenda-north.service").read_text()) == _rules(DEPLOYED.read_text())
@@ -290,6 +309,7 @@ def test_the_kits_unit_is_as_closed_as_the_one_in_deploy(drafted: tuple[Office, 
     ("program", "words", "file"),
     [
         ("systemd-analyze", ["verify"], "tacenda-north.service"),
+        ("systemd-analyze", ["verify", "--user"], "tacenda-north.user.service"),
         ("nft", ["--check", "--file"], "firewall.nft"),
     ],
 )
