@@ -562,7 +562,7 @@ class Witness:
         member = root.member
         with self._mutex:
             for claim in (root, *groups):  # who has signed another one is to blame, not the root
-                self._compare(claim, verified=True)
+                self._compare(claim, "", verified=True)
             if member == self._me or self.caught.keys() & {member, *(g.member for g in groups)}:
                 return False
             self._convict_sums(row)
