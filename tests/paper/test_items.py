@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from support import functions_of
+from tacenda_papers.experiments import page, player
 from tacenda_papers.experiments.registry import EXPERIMENTS
+from tacenda_papers.experiments.spec import Size
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8").partition("## Item by item")[2]
@@ -60,3 +62,12 @@ def test_a_page_shows_its_figures_its_rows_the_command_and_its_size(name: str) -
     assert f"`tacenda experiment run {name} --{size}" in page
     assert f" Shown: {size} size" in page
     assert f"results/{name}.md" in (ROOT / "docs" / "results.md").read_text("utf-8")
+
+
+def test_a_report_of_full_size_says_how_many_are_reduced() -> None:
+    out, two = ROOT / "docs" / "results" / "rows", {}
+    for name, size in (("recycled-rates", Size("full")), ("dda-tradeoff", Size("reduced"))):
+        rows = player.stored(EXPERIMENTS[name], size, out)
+        two[name] = player.Stored(EXPERIMENTS[name], rows, size)
+    about = page._content(two, Size("full"), [])["about"]
+    assert about.startswith("2 of 22 experiments, size full (1 of them reduced), ")

@@ -62,8 +62,10 @@ def _content(known: dict[str, Stored], size: Size, truths: Sequence[Headline]) -
         for paper in PAPERS
         if any(e.paper == paper.key for e in found)
     ]
+    smaller = sum(one.size.name != size.name for one in known.values())
     about = (
-        f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}, {summary.made_with()}"
+        f"{len(found)} of {len(EXPERIMENTS)} experiments, size {size.name}"
+        f"{f' ({smaller} of them reduced)' if smaller else ''}, {summary.made_with()}"
     )
     return {
         "groups": groups,
