@@ -27,7 +27,8 @@ OWN_USE = (
     "somebody who knows all your records but one can find out that one, and two pages show what "
     "changed between them. No ledger counts them, so their cost is unknown.",
     "Nothing was sent and nothing was charged. For figures that others may read, release them "
-    "once with noise: `tacenda evaluate --private`, or [evaluation] in the members' contract.",
+    "once with noise: the command tacenda evaluate --private, or [evaluation] in the members' "
+    "contract.",
     "On records that the model was trained on, the figures are a little too good.",
 )
 Named = list[tuple[str, dict[str, Any]]]  # (run, its figures)
