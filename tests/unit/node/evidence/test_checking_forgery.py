@@ -77,9 +77,11 @@ def signed_anew(pack: Path, packs: Packs, name: str, change: Callable[[Plain], A
     """A changed statement or certificate, with a signature that is valid."""
     values = json.loads((pack / name).read_text("utf-8"))
     change(values["body"])
-    text = {"statement.json": statements.statement_text, "certificate.json": model_certificate._text}[name](
-        values["body"]
-    )
+    signed = {
+        "statement.json": statements.statement_text,
+        "certificate.json": model_certificate._text,
+    }
+    text = signed[name](values["body"])
     write_json(pack / name, {**values, "signature": packs.me.sign_text(text)})
 
 
