@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +113,5 @@ def test_the_table_has_a_row_for_every_paper() -> None:
     }
     text = headline.as_markdown(rows)
     assert text.count("\n") == len(rows) + 2
+    page = (Path(__file__).parents[2] / "docs" / "true-epsilon.md").read_text("utf-8")
+    assert text in page
