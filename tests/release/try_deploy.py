@@ -465,7 +465,7 @@ def _run_three(
     """Three members as sandboxed processes; the volumes are root's, as in Kubernetes."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     said = subprocess.run(
-        [sys.executable, "-c", PREPARE, str(folder), str(ROOT / "tests")],
+        [sys.executable, "-c", PREPARE, str(folder), str(ROOT / "tests" / "helpers")],
         env=env,
         check=True,
         capture_output=True,

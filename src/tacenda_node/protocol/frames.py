@@ -37,7 +37,7 @@ from tacenda_node.identity.certificates import LONGEST_NAME
 from tacenda_node.watch.causes import LIFE_STATES, MOST_CAUSES, MOST_CHAIN, MOST_WANTED, SENT
 
 # The version of these frames. A node with another one is refused in words that every version reads.
-PROTOCOL = 10
+PROTOCOL = 11
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -47,6 +47,7 @@ Signature = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]{86}==$", max_length=88)]
 # Of an edge key; empty where neighbours share no noise
 Half = Annotated[bytes, Meta(max_length=1216)]
 Instance = Annotated[bytes, Meta(max_length=16)]
+Version = Annotated[str, Meta(max_length=40, pattern=r"^[0-9A-Za-z.+_-]*$")]
 MOST_CALLS = 100_000  # messages of one round
 MOST_HEARD = 256  # signed digests that travel with one message
 Call = Annotated[int, Meta(ge=0, le=MOST_CALLS)]
@@ -112,6 +113,7 @@ class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     so that nothing but signatures may be sent. follows: hashes of the texts that its contract has
     amended. at: its clock, seconds since 1970. instance: drawn by each process, so that two are
     told apart.
+    version: of its program.
     """
 
     protocol: Count
@@ -131,10 +133,11 @@ class Hello(_Frame, frozen=True, tag="hello", omit_defaults=True):
     follows: Annotated[list[Hex64], Meta(max_length=MOST_AMENDMENTS)] = []
     at: Count = 0
     instance: Instance = b""
+    version: Version = ""
 
 
 class Welcome(_Frame, frozen=True, tag="welcome", omit_defaults=True):
-    """The last four fields as in a `Hello`; contract: the listener's, where it is an amended
+    """The last five fields as in a `Hello`; contract: the listener's, where it is an amended
     one."""
 
     sender: Name
@@ -152,6 +155,7 @@ class Welcome(_Frame, frozen=True, tag="welcome", omit_defaults=True):
     contract: Hex64 | None = None
     at: Count = 0
     instance: Instance = b""
+    version: Version = ""
 
 
 class Signatures(_Frame, frozen=True, tag="signatures"):
@@ -244,7 +248,7 @@ class Life(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     member: Name
     number: Count
     at: Count
-    version: Annotated[str, Meta(max_length=40, pattern=r"^[0-9A-Za-z.+_-]*$")]
+    version: Version
     view: Count
     round: Count
     state: Annotated[str, Meta(pattern=f"^({'|'.join(LIFE_STATES)})$")]

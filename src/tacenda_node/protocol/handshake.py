@@ -37,6 +37,7 @@ from typing import Any
 
 from cryptography import x509
 
+import tacenda
 from tacenda.errors import NetworkError, StateError
 from tacenda_node.identity.certificates import (
     Identity,
@@ -136,6 +137,7 @@ class Handshake:
             follows=self._follows(),
             at=int(time.time()),
             instance=self.instance,
+            version=tacenda.__version__,
         )
         if not self.ready:
             return hello
@@ -246,6 +248,7 @@ class Handshake:
             contract=None if mine == hello.contract else mine,
             at=int(time.time()),
             instance=self.instance,
+            version=tacenda.__version__,
         )
 
     def _proved(

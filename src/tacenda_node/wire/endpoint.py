@@ -441,7 +441,7 @@ class Endpoint:
         waiting = hello.waiting or welcome.waiting
         if not waiting:
             link.met(hello.view, hello.done, hello.done >= self._total)
-        link.instance = hello.instance
+        link.instance, link.version = hello.instance, hello.version
         await context.write(frames.encode(welcome))
         self._tell_clock(caller)
         keys = not waiting and self.handshake.edges is not None
@@ -577,7 +577,7 @@ class Endpoint:
             )
             self._tell_clock(link.peer)
             link.certificate_expires = expiry_of(welcome.certificate)
-            link.instance = welcome.instance
+            link.instance, link.version = welcome.instance, welcome.version
             if not welcome.waiting:
                 link.met(welcome.view, welcome.done, welcome.done >= self._total)
                 confirmation = self.handshake.confirmation(link.peer)

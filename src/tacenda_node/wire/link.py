@@ -66,6 +66,7 @@ class Link:
     certificate_expires: float | None = None  # in seconds since 1970, of the one it has shown
     sign: Callable[[], frames.Progress] = lambda: frames.Progress(0)  # this node's sign of life
     instance: bytes = b""  # of the peer's process
+    version: str = ""  # of the peer's program
     hung: bool = False  # silent for long before the connection broke, or at the look since
     # What the peer has said of its own waits, when, and whether it stopped for that
     waits: list[frames.Wait] = field(default_factory=list)
@@ -142,7 +143,7 @@ class Link:
         self._sent, self.sessions = 0, self.sessions + 1
         self._more.set()
         details = {"only_signatures": True} if waiting else {"to_send": len(self.queued)}
-        self.log.info("peer connected", peer=self.peer, **details)
+        self.log.info("peer connected", peer=self.peer, version=self.version, **details)
         writer = asyncio.ensure_future(self._write(write))
         reader = asyncio.ensure_future(self._read(read))
         over = asyncio.ensure_future(mine.wait())

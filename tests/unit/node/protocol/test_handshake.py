@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+import tacenda
 from node_stage import handshake_of, made_identity, small_contract
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity, check_name
@@ -109,6 +110,16 @@ def test_a_peers_words_are_fit_for_a_terminal(handshakes: dict[str, Handshake]) 
     for words in (str(refused.value), str(differ.value), error):
         assert words.isprintable()
         assert len(words) < 1000
+
+
+def test_both_tell_which_build_they_are(handshakes: dict[str, Handshake]) -> None:
+    hello = handshakes["m0"].hello("m1", NONCE)
+    welcome = handshakes["m1"].welcome(hello, "m0")
+    assert hello.version == welcome.version == tacenda.__version__
+    for wrong in ("\x1b[2J", "1" * 41):
+        spoken = frames.encode(frames.replaced(hello, version=wrong))
+        with pytest.raises(frames.BadFrame):
+            frames.decode(spoken, 1 << 20)
 
 
 def test_a_hello_for_somebody_else(handshakes: dict[str, Handshake]) -> None:
