@@ -16,6 +16,7 @@ from groups_stage import (
     live_with_two_group_sums,
     lying_root,
 )
+from liars_stage import live_as_false_relay
 from losses_stage import TERMS, absent_sets, changed_views, check_spent, check_the_rest, live_until
 from node_stage import Crowd, simulated, small_contract
 from tacenda.data.encoding import encode
@@ -161,6 +162,28 @@ def test_a_root_that_hands_down_false_sums_is_named(tmp_path: Path) -> None:
     for name in rest:
         assert f"{root} has signed other sums of the groups" in crowd.log(name)
         assert list((crowd.folder(name) / "state").glob(f"evidence-{root}-view-0-round-3.json"))
+
+
+@pytest.mark.slow
+def test_a_member_that_hands_on_another_sum_of_a_group_is_named(tmp_path: Path) -> None:
+    """In the last round, between a group's root and a member of another group."""
+    crowd = Crowd(tmp_path / "crowd", small_contract(6, 4, groups=3, **WHITENED))
+    contract = crowd.stage.contract
+    groups = make_plan(contract).spec.groups
+    assert groups is not None
+    tree, names = groups.handing[0], contract.names
+    child = next(k for k in range(tree.n) if tree.level[k] == 2)
+    relay = names[tree.parent[child]]
+    rest = [name for name in names if name != relay]
+    try:
+        crowd.start(*rest)
+        crowd.start_as(relay, live_as_false_relay, names[child], 4, "root")
+        codes = crowd.wait(150, rest)
+    finally:
+        crowd.stop()
+    assert 0 not in codes.values(), {name: crowd.output(name) for name in rest}
+    for name in rest:
+        assert f"{relay} has passed on another total of round 4 than" in crowd.log(name)
 
 
 @pytest.mark.slow
