@@ -457,7 +457,7 @@ def test_who_leaves_by_amendment_has_paid_for_the_counts_that_it_released(tmp_pa
         evaluation=TERMS,
         algorithm={"name": "treegd"},
         privacy=TRUSTING,
-        absence={"policy": "continue", "limit_seconds": 12.0},
+        absence={"policy": "continue", "limit_seconds": 30.0},
     )
     real = {"rehearsal": False, "no_budget": True}
     crowd = Crowd(
