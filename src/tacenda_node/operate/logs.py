@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 ALLOWED = (str, int, float, bool, type(None))
 LONGEST = 500
@@ -23,6 +24,7 @@ EVERY = 60.0  # seconds: then one more, which says how many there were
 MOST_LINES = 120  # of one event and one peer within EVERY seconds, whatever their words
 MOST_KNOWN = 1000  # different lines that are remembered
 TAIL_BYTES = 64 * 1024
+MOST_BYTES = 10**7  # of a log, and once more of the one before it
 
 
 def redact(_: Any, __: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
@@ -84,24 +86,42 @@ def open_log(path: Path, member: str) -> Iterator[Any]:
     import structlog
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8", buffering=1) as file:
-        yield _logger(structlog, _WhileThereIsRoom(file), member)
+    with contextlib.closing(_WhileThereIsRoom(path)) as file:
+        yield _logger(structlog, file, member)
 
 
 class _WhileThereIsRoom:
     """A file whose lines are dropped while its disk is full: the state tells that, in words, and a
-    log must not be what stops a node."""
+    log must not be what stops a node. Above `MOST_BYTES` it is put aside, in the place of the one
+    put aside before, and begun again: it never fills a disk by itself."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = self._opened()
+
+    def _opened(self) -> TextIO:
+        return open(self._path, "a", encoding="utf-8", buffering=1)
 
     def write(self, text: str) -> None:
         with contextlib.suppress(OSError):
             self._file.write(text)
+            if self._file.tell() > MOST_BYTES:
+                os.replace(self._path, aside(self._path))
+                former, self._file = self._file, self._opened()
+                former.close()
 
     def flush(self) -> None:
         with contextlib.suppress(OSError):
             self._file.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def aside(path: Path) -> Path:
+    """Where a log is put when it has grown large."""
+    return path.with_name(f"{path.name}.1")
 
 
 def _logger(structlog: Any, file: Any, member: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tacenda_node.operate import logs
 from tacenda_node.operate.logs import BURST, EVERY, MOST_LINES, Repeats, open_log, tail
 
 
@@ -67,3 +68,20 @@ def test_a_peer_with_ever_new_words_fills_no_disk(tmp_path: Path) -> None:
     written = path.read_text("utf-8").splitlines()
     assert len(written) == MOST_LINES + 1
     assert "another one is heard" in written[-1]
+
+
+def test_a_log_that_runs_for_years_takes_two_files_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_BYTES", 2000)
+    path = tmp_path / "log.jsonl"
+    with open_log(path, "m0") as log:
+        for k in range(100):
+            log.info(f"event {'x' * k}")
+    files = sorted(tmp_path.iterdir())
+    assert files == [path, logs.aside(path)]
+    assert all(file.stat().st_size < 2500 for file in files)
+    events = [
+        json.loads(line)["event"] for file in files[::-1] for line in file.read_text().splitlines()
+    ]
+    assert events == [f"event {'x' * k}" for k in range(100 - len(events), 100)]
