@@ -292,6 +292,9 @@ def test_candidates_are_public_round_and_ascending() -> None:
         search = Search.of(column, within)
         for found in (search.centres, search.edges(float(search.centres[-2]))):
             assert (np.diff(found) > 0).all() and len(found) >= 2
+        # On a logarithmic scale and within known limits the ends are among the centres' numbers
+        same = np.array_equal(search.edges(float(search.centres[1])), search.centres)
+        assert same == bool(fields or within)
         if within is None:
             least = 0.0 if fields else -1e18
             assert (search.centres[0], search.centres[-1]) == (least, 1e18)

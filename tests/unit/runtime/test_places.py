@@ -87,3 +87,25 @@ def test_forms_and_costs_are_those_of_the_run(
     assert all(forms[tag] == sent[other] for tag, other in (down | closing).items())
     assert len(forms) == len(sent) + len(down)
     assert forms[1, 1] == Form(15, row) and forms[2, 2] == Form(5, row)
+
+
+def test_every_group_has_a_place_and_a_form_of_its_own() -> None:
+    """Members add up their rows, each group's root hands its sum down, then one root that of all."""
+    from tacenda.graph.topology import Topology
+    from tacenda.runtime.places import places_of
+    from tacenda.runtime.spec import RunSpec
+    from tacenda.terms.method import Method
+
+    facts = Facts.declared(90, 3, 9, adjacency="replace-one")
+    topology = Topology.of(tc.graph.complete(9))
+    method = Method.of("treegd", rounds=2, groups=3)
+    spec = RunSpec.of(method, topology, facts, tc.Privacy(1.0, coalition=1))
+    found = places_of(spec)
+    for turn in (1, 2):
+        first = min(call for t, call in found.from_root if t == turn)
+        tags = [(turn, first + k) for k in range(4)]
+        assert [found.from_root[tag] for tag in tags] == [0, 1, 2, None]
+        assert [found.forms[tag].width for tag in tags] == [3, 3, 3, 9]
+        assert found.forms[turn, first - 1].width == 3  # the members' own rows
+        assert tags[-1] in found.totals and not found.totals & set(tags[:-1])
+    assert set(found.from_root) <= set(found.forms)
