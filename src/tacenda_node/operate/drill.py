@@ -235,7 +235,7 @@ def _ledger(stage: Stage, found: Drilled) -> None:
     dataset = stage.settings.dataset or (accounts[0] if accounts else stage.name)
     stage.restore(stage.home, begun=[contract], dataset=dataset)
     with LedgerStore(stage.ledger) as store:
-        spent = store.spent(dataset)
+        spent = store.spent_by_id(dataset)
     delta = contract_files.read(contract).privacy.delta
     found.did.append(
         "and as if the contract's run had begun after the backup: it counts as spent in full, in "

@@ -96,7 +96,7 @@ class Courier:
             self._once(f"The proposal {number} was not kept: {why}")
         for one in self.box.all():
             words = one.proposal.words()
-            if me in one.missing and not one.in_effect:
+            if me in one.missing and not one.in_effect and one.proposal.by != me:
                 self._once(
                     f"{words}. Read it and answer: tacenda consortium accept "
                     f"{one.proposal.number} --folder {self._home}"
