@@ -96,7 +96,7 @@ def knows(federation: Federation, name: str, number: str) -> bool:
 def test_next_month_by_one_command_at_each_member(tmp_path: Path) -> None:
     """m1 accepts by hand, and m2's officer has allowed it beforehand; nobody edits a file. The
     runs are begun by the units that serve."""
-    policies = {"m2": {"epsilon": 50.0, "proposals": ["next"]}}
+    policies = {"m2": {"epsilon": 50.0, "delta": 1e-4, "proposals": ["next"]}}
     federation = Federation(tmp_path, small_contract(3, rounds=12), policies)
     with federation.served():
         federation.until(
