@@ -11,7 +11,7 @@ import pytest
 import tacenda as tc
 from custom_parts import group_lasso, log_cosh
 from node_stage import Crowd, simulated, small_contract
-from support import TUNED, run_spec, shards
+from support import TUNED, make_block, problem, run_spec, shards
 from tacenda import losses
 from tacenda.algorithms.registry import ALGORITHMS
 from tacenda.content import content_hash
@@ -190,3 +190,22 @@ def test_real_peers_run_it_as_the_simulation_does(installed: Path, tmp_path: Pat
     crowd = Crowd(tmp_path / "crowd", small_contract(3, rounds=3, problem=problem), seed=5)
     crowd.start()
     np.testing.assert_allclose(crowd.finish(), simulated(crowd.stage, seed=5), rtol=0, atol=1e-12)
+
+
+def test_a_dual_step_by_ones_own_prox_is_that_of_the_built_in_one():
+    """With offsets below and above 1; at 0 there is no step by the prox."""
+    own = tc.regularisers.CustomRegulariser(
+        "my-ridge",
+        value=lambda w: 0.5 * (w * w).sum(axis=1),
+        gradient=lambda w: w,
+        prox=lambda w, step: w / (1 + step),
+        strong_convexity=1.0,
+        smoothness=1.0,
+    )
+    blocks = [make_block(problem(4, regulariser=r))[0] for r in (own, "l2")]
+    z = np.random.default_rng(0).normal(size=(4, blocks[0].facts.dim))
+    for quadratic in (0.5, 3.0):
+        one, two = (block.dual_step(z, 2.0, quadratic) for block in blocks)
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+    with pytest.raises(UnsupportedError, match="an offset above 0"):
+        blocks[0].dual_step(z, 2.0, 0.0)

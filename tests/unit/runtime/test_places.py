@@ -90,7 +90,7 @@ def test_forms_and_costs_are_those_of_the_run(
 
 
 def test_every_group_has_a_place_and_a_form_of_its_own() -> None:
-    """Members add up their rows, each group's root hands its sum down, then one root all of them."""
+    """Members add up their rows, each group's root hands its sum down, then one root all sums."""
     from tacenda.graph.topology import Topology
     from tacenda.runtime.places import places_of
     from tacenda.runtime.spec import RunSpec

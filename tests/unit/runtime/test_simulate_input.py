@@ -151,6 +151,10 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
         lambda: run(A.MADMM(penalty=tc.schedules.listed([2.0, 1.0]))),
         ("MADMM.penalty", "decrease"),
     ),
+    "no gap of the local solver": (
+        lambda: run(A.ADMM(), solver_tolerance=0.0),
+        ("solver_tolerance must be", "above 0"),
+    ),
     "dual step above the penalty": (
         lambda: run(A.MADMM(penalty=0.5, dual_step=1.0)),
         ("MADMM.dual_step", "0.5", "diverges"),
