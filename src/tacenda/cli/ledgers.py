@@ -92,6 +92,11 @@ def show_ledger(
                 f"  {d['dataset']}: adds up with {', '.join(d['adds_up_with'])}; "
                 "the figures above are those of all of them"
             )
+        if d["ids"]:
+            print(
+                f"  {d['dataset']}: each id has the budget; of {counted(d['ids'], 'id')} the "
+                "figures are those of the one that has lost most"
+            )
         if d["unit"] != str(Unit()):
             print(f"  {d['dataset']}: the figures are for {d['unit']}")
         for run in d["runs"]:
@@ -123,6 +128,7 @@ def _spent(store: Any, name: str, delta: float | None) -> dict[str, Any]:
         "epsilon_with_reserved": spent.curve_with_reserved.epsilon(at),
         "coalition": spent.coalition,
         "against": against(spent.coalition),
+        "ids": len(store.ids(name)),
         "adds_up_with": list(spent.names[1:]),
         "budget": None if budget is None else vars(budget),
         "events": [{**event.to_dict(), "count": count} for event, count in spent.events],

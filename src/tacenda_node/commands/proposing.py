@@ -210,7 +210,17 @@ def _sizes(given: list[str] | None) -> dict[str, int]:
 def _start_of(base: Contract, settings: NodeSettings) -> PublicStart | None:
     """What the run before left here; it must be what a next run can take over."""
     from tacenda_node.peer.public_start import own_start, results_of
+    from tacenda_node.peer.run_plan import can_be_continued
 
+    if not base.has_training:
+        return None
+    if not can_be_continued(base):
+        typer.echo(
+            "The run starts from scratch: a run of this algorithm ends without one model for all "
+            'members, or uses no start. With finish_mixing = "exact" it can be continued.',
+            err=True,
+        )
+        return None
     found = own_start(results_of(settings.state), base)
     if found is None:
         typer.echo(

@@ -160,7 +160,7 @@ class Queue:
                     "state_folder": str(settings.state),
                     "contract": contract.hash(),
                     "round": booked(settings.state)[0],
-                    "rounds": contract.rounds,
+                    "rounds": contract.total_rounds,
                     "epsilon": contract.privacy.epsilon,
                 }
                 if one.state == "waiting" and not one.reason:

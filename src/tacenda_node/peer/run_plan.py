@@ -135,6 +135,12 @@ def make_plan(contract: Contract, taken: Taken | None = None) -> RunPlan:
     return RunPlan(contract, spec, calibration, lattice, releases_by_round(spec))
 
 
+def can_be_continued(contract: Contract) -> bool:
+    """Whether a next run can start where all members of this one end."""
+    spec = make_plan(contract).spec
+    return spec.one_model and spec.algorithm.traits.uses_start
+
+
 def _check_continues(spec: RunSpec) -> None:
     """All members start at one model, and the next run can start at this one's."""
     if not spec.one_model:

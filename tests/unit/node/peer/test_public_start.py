@@ -16,7 +16,7 @@ from tacenda.errors import InputError, PrivacyError
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.amendments import next_run
 from tacenda_node.peer.public_start import PublicStart, file_of, find_start
-from tacenda_node.peer.run_plan import make_plan
+from tacenda_node.peer.run_plan import can_be_continued, make_plan
 
 START = PublicStart(np.array([0.5, -1.0, 0.25, 0.0]), np.array([*range(10), 0.1, 0.02], float))
 
@@ -96,3 +96,9 @@ def test_the_part_of_the_contract_is_checked() -> None:
         continued(window=0)
     with pytest.raises(InputError, match="--size m9=5"):
         next_run(months_contract(3), "month 2", [], [], {"m9": 5})
+
+
+def test_what_can_be_continued() -> None:
+    assert can_be_continued(months_contract(3))
+    assert not can_be_continued(small_contract(3))
+    assert can_be_continued(small_contract(3, finish_mixing="exact"))
