@@ -3,6 +3,7 @@ p-values with their conditions, and whether nodes are alike.
 
 newton       from released sums to coefficients with their covariance: pure functions
 statistics   what records are asked: gradient, curvature and spread of their loss
+scales       how large the loss's derivatives are, asked first, so that noise fits them
 result       `Inference`: estimates, intervals, p-values and the conditions
 design       what is declared, and which coefficients a question will show, before it is charged
 asking       `intervals`: of a run that tells them already, or by one more question
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tacenda.inference.design import Design, Forecast, forecast
     from tacenda.inference.newton import Estimate, Information, one_step
     from tacenda.inference.result import Condition, Inference, holm
+    from tacenda.inference.scales import LossScales
     from tacenda.inference.statistics import GradientMoments
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Heterogeneity",
     "Inference",
     "Information",
+    "LossScales",
     "forecast",
     "from_released",
     "heterogeneity",
@@ -51,6 +54,7 @@ __getattr__ = lazily(
         "Heterogeneity": "alike",
         "Inference": "result",
         "Information": "newton",
+        "LossScales": "scales",
         "forecast": "design",
         "from_released": "asking",
         "heterogeneity": "alike",

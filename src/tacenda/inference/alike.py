@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Floats
+from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.inference.asking import PER_COEFFICIENT, ask, gradient_moments, per_person
 from tacenda.inference.newton import positive
@@ -172,7 +173,8 @@ def heterogeneity(
         )
     facts = Facts.of(problem, "replace-one" if privacy is None else privacy.adjacency)
     asked = gradient_moments(facts, False, FULL, slope)
-    run = ask(asked, "independent", result, problem, graph, privacy, seed, ledger, dataset)
+    release = StatisticRelease(asked, "independent")
+    run = ask(release, result, problem, graph, privacy, seed, ledger, dataset)
     return compared(asked, run)
 
 

@@ -17,6 +17,7 @@ from tacenda.errors import InputError, UnsupportedError
 from tacenda.inference.design import Design, forecast
 from tacenda.inference.newton import Estimate, Information, identifiable, one_step
 from tacenda.inference.result import Condition, Inference
+from tacenda.inference.scales import SHARE, scales_of
 from tacenda.inference.statistics import FULL, HIDDEN_LABELS, NONE, SCALAR, GradientMoments
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
@@ -87,9 +88,9 @@ def intervals(
         "robust" needs no model to be right (the sandwich of Huber 1967 and White 1980); "model"
         takes the loss for the truth, and has slightly shorter intervals.
     slope : float or None, default=None
-        To which the residuals of the squared loss are cut; by default 1, half the range of
-        labels scaled to [-1, 1], or the problem's clip_norm / data_norm if that is larger. Other
-        losses have their own bound.
+        To which the residuals of the squared loss are cut; by default by what a fifth of the
+        budget tells of their sizes, as for counts (`LossScales`). Other losses have their own
+        bound.
     seed : int or None, default=None
         Of the noise, which no other question shares; None draws it afresh.
     ledger : str, Path or None, default=None
@@ -146,7 +147,12 @@ def intervals(
     # Masks are trusted against coalitions of a stated size only
     masked = privacy is None or privacy.coalition is not None
     noise = "masked" if masked else "independent"
-    run = ask(asked, noise, result, problem, graph, privacy, seed, ledger, dataset)
+    first = None if privacy is None or slope is not None else scales_of(asked)
+    release = StatisticRelease(asked, noise, first, SHARE)
+    run = ask(release, result, problem, graph, privacy, seed, ledger, dataset)
+    if first is not None:
+        told, n = run.released, float(np.sum(run.settings["problem"]["sizes"]))
+        asked = release.asked(told["first"], told["first_noise"], n)  # type: ignore[assignment]
     return from_released(asked, run, level, redundant)
 
 
@@ -165,7 +171,11 @@ def statistic_of(facts: Facts, covariance: str, slope: float | None = None) -> G
             f"covariance must be 'robust' for the loss {loss.name!r}: it does not say how far "
             "labels vary around the model."
         )
-    return gradient_moments(facts, True, spread, slope)
+    asked = gradient_moments(facts, True, spread, slope)
+    first = scales_of(asked)
+    if first is not None and first.bend:  # as long whatever `first` will say
+        asked = dataclasses.replace(asked, bend=asked.most_bend)
+    return asked
 
 
 def check_width(features: int) -> None:
@@ -238,8 +248,7 @@ def gradient_moments(
 
 
 def ask(
-    asked: GradientMoments,
-    noise: str,
+    release: StatisticRelease,
     result: RunResult,
     problem: Problem,
     graph: Any,
@@ -248,7 +257,7 @@ def ask(
     ledger: Any,
     dataset: str | None,
 ) -> RunResult:
-    """One round that releases the sums at the run's average model."""
+    """Release sums at the run's average model."""
     if problem.store.weights is not None:
         raise UnsupportedError(
             "Intervals count every record once; build the Problem without weights."
@@ -267,8 +276,8 @@ def ask(
     return simulate(
         problem,
         graph,
-        StatisticRelease(asked, noise),
-        1,
+        release,
+        release.rounds,
         privacy,
         seed=seed,
         init=model,
@@ -489,7 +498,8 @@ def _cut(share: Floats, std: float, slope: float) -> Condition:
     few = found <= MOST_CUT + 2 * std
     text = f"{max(found, 0.0):.2%} of the residuals were cut to {slope:g}"
     text += f" (known to {std:.2g})" if std else ""
-    remedy = "" if few else f", and {MOST_CUT:.0%} is allowed; declare a larger slope"
+    allowed = f", and {MOST_CUT:.0%} is allowed; ask at a larger epsilon or declare a larger slope"
+    remedy = "" if few else allowed
     return Condition("clipping", few, f"{text}{remedy}.")
 
 

@@ -26,6 +26,7 @@ from tacenda._types import Array, Floats
 from tacenda.errors import InputError
 from tacenda.inference.known_curvature import known_curvature
 from tacenda.inference.newton import MOST_SPILL, edge, hidden_count, identifiable
+from tacenda.inference.scales import SHARE, expected, scales_of
 from tacenda.inference.statistics import GradientMoments
 from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
@@ -279,7 +280,9 @@ def forecast(
     if not math.isfinite(epsilon):
         return None
     design = Design.plain([f"x{j}" for j in range(asked.n_features)]) if design is None else design
-    mu = gaussian_mu(epsilon, privacy.delta)
+    mu = whole = gaussian_mu(epsilon, privacy.delta)
+    if scales_of(asked) is not None:
+        asked, mu = expected(asked), mu * math.sqrt(1.0 - SHARE)
     std = _noise(facts, privacy, asked) / mu / float(facts.sizes.sum()) * asked.units["curvature"]
     told = known_curvature(asked, facts, result, design.redundant, design.constant, design.moment)
     names = tuple(name for name in design.names if name != INTERCEPT)
@@ -287,7 +290,7 @@ def forecast(
     def needed_with(h: Floats) -> Floats:
         steps, place = np.unique(_most_noise(asked, facts, design, h, std), return_inverse=True)
         with np.errstate(divide="ignore"):
-            return np.array([_needed(mu / t, privacy.delta) for t in steps])[place]
+            return np.array([_needed(whole / t, privacy.delta) for t in steps])[place]
 
     needed = needed_with(told.guess)
     if told.sure is None:

@@ -9,6 +9,14 @@ One record's vector, of norm at most 1, with l' and l'' the loss's derivatives i
 
 The shares a + b + c + e = 1 divide the budget (mu^2): noise on a block has 1/sqrt(share) of the
 size that it would have alone.
+
+How far two records' vectors are apart. With t the cosine between their x, |uu' - vv'|^2 of two
+matrices of length at most 1 is convex in the lengths, so at most max(1, 2 - 2t^2), and |u - v|^2 of
+two rows at most 2 + 2|t|: opposite gradients need parallel rows, whose matrices are alike. So
+
+    |u - v|^2 <= max over t of (a + c) max(1, 2 - 2t^2) + 2 b (1 + t), plus e
+
+which is 2.1 instead of 4 (c counts once where the spread is l'^2 alone).
 """
 
 from __future__ import annotations
@@ -23,7 +31,16 @@ from tacenda import checks, losses
 from tacenda._types import Array, Floats
 from tacenda.errors import UnsupportedError
 from tacenda.questions.moments import packed, packed_length, unpacked
-from tacenda.questions.statistics import ALONE, PAIRS, ROW, Factored, Records, Statistic, register
+from tacenda.questions.statistics import (
+    ALONE,
+    PAIRS,
+    ROUGHNESS,
+    ROW,
+    Factored,
+    Records,
+    Statistic,
+    register,
+)
 
 CURVATURE, GRADIENT, VARIANCE, CUT = 0.45, 0.35, 0.19, 0.01
 FULL, SCALAR, NONE = "full", "scalar", "none"
@@ -50,6 +67,9 @@ class GradientMoments(Statistic):
         B, the declared bound of |x|.
     slope : float, default=1.0
         S, to which the loss's derivative in the score is cut.
+    bend : float or None, default=None
+        C, to which its second derivative is cut; None: its own bound, and nothing is cut where
+        `slope` is the loss's own.
     curvature : bool, default=True
         Whether the curvature is asked.
     spread : {"full", "scalar", "none"}, default="full"
@@ -71,12 +91,15 @@ class GradientMoments(Statistic):
     slope: float = 1.0
     curvature: bool = True
     spread: str = FULL
+    bend: float | None = None
 
     def __post_init__(self) -> None:
         checks.whole("GradientMoments.n_features", self.n_features, least=1)
         checks.positive("GradientMoments.data_norm", self.data_norm)
         checks.positive("GradientMoments.slope", self.slope)
         checks.one_of("GradientMoments.spread", self.spread, (FULL, SCALAR, NONE))
+        if self.bend is not None:
+            checks.positive("GradientMoments.bend", self.bend)
         loss = self._loss
         if loss.kind == "multiclass" or not loss.smooth or not math.isfinite(loss.curvature):
             raise UnsupportedError(
@@ -100,9 +123,15 @@ class GradientMoments(Statistic):
         return losses.by_name(self.loss, **dict(self.options))
 
     @property
+    def most_bend(self) -> float:
+        """To what the loss's second derivative is cut."""
+        own = float(self._loss.curvature)
+        return own if self.bend is None else min(self.bend, own)
+
+    @property
     def cuts(self) -> bool:
-        """Whether the loss's own derivative may be larger than `slope`."""
-        return bool(self._loss.slope > self.slope * (1 + 1e-12))
+        """Whether derivatives may be cut."""
+        return self.bend is not None or bool(self._loss.slope > self.slope * (1 + 1e-12))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -121,7 +150,7 @@ class GradientMoments(Statistic):
         """By how much each block of a released sum is multiplied to be a sum of the real ones."""
         pull = self.slope * self.data_norm
         real = {
-            "curvature": self._loss.curvature * self.data_norm**2,
+            "curvature": self.most_bend * self.data_norm**2,
             "gradient": pull,
             "spread": self.slope**2 if self.spread == SCALAR else pull**2,
             "cut": 1.0,
@@ -152,6 +181,21 @@ class GradientMoments(Statistic):
     @property
     def non_negative(self) -> bool:
         return False
+
+    @property
+    def replaced(self) -> float:
+        shares = self.shares
+        squares = shares.get("curvature", 0.0) + (
+            shares.get("spread", 0.0) if self.spread == FULL else 0.0
+        )
+        gradient = shares["gradient"]
+        # Where the first form is largest; from t = sqrt(1/2) on the second is, at t = 1
+        t = min(gradient / (2.0 * squares), math.sqrt(0.5)) if squares else math.sqrt(0.5)
+        apart = max(
+            squares * (2.0 - 2.0 * t * t) + 2.0 * gradient * (1.0 + t), squares + 4.0 * gradient
+        )
+        alone = 1.0 - squares - gradient
+        return min(math.sqrt(apart + alone) * (1.0 + ROUGHNESS), self.loosely_replaced)
 
     def check(self, n_features: int, n_outputs: int, kind: str) -> None:
         loss = self._loss
@@ -187,17 +231,24 @@ class GradientMoments(Statistic):
             "cut": (np.abs(slopes) > self.slope).astype(float),
         }
         if "curvature" in self.shares:
-            bent = np.asarray(loss.second(s, records.labels))
+            bent = np.clip(np.asarray(loss.second(s, records.labels)), 0.0, self.most_bend)
             # Where l' is cut it does not bend
             bent = np.where(np.abs(slopes) > self.slope, 0.0, bent) if self.cuts else bent
             factors["curvature"] = bent
         names = list(self.shares)
         return Factored(
-            records.dense,
+            self._within(records.dense),
             np.array([kinds[name] for name in names], np.int64),
             np.array([factors[name] for name in names], float),
             np.array([self.units[name] for name in names]),
         )
+
+    def _within(self, rows: Floats) -> Floats:
+        """Rows no longer than `data_norm`, as `replaced` has it; a Problem's own are already."""
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        if not (lengths > self.data_norm * (1.0 + 1e-9)).any():
+            return rows
+        return np.asarray(rows / np.maximum(1.0, lengths / self.data_norm)[:, None])
 
     def means(self, total: Floats, count: float) -> dict[str, Floats]:
         """Take a released sum apart.

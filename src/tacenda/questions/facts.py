@@ -23,7 +23,7 @@ from tacenda.privacy.adjacency import (
 from tacenda.privacy.secrets.bounded import fixed, fixed_sensitivity
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.questions.constants import LARGEST_RADIUS, SENSIBLE, Constants
-from tacenda.questions.statistics import ROUNDING, Statistic, checked
+from tacenda.questions.statistics import ROUNDING, Statistic, checked, is_own
 
 if TYPE_CHECKING:
     from tacenda.problem.problem import Problem
@@ -320,23 +320,34 @@ class Facts:
 
     def statistic_sensitivity(self, statistic: Statistic) -> Array:
         """(n,) how far a node's sum of a statistic's vectors moves when one record changes: its
-        norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice
-        (`problem.statistics`); k times that when a person changes."""
-        own = float(statistic.norm), bool(statistic.non_negative), statistic.beside
-        key = f"statistic {own!r}"
+        norm (add-remove); when replaced, sqrt(2) times that where no entry is below 0, else twice,
+        or less where that is proved (`questions.statistics`); k times that for a person."""
+        distance = self.statistic_distance(statistic)
+        key = f"statistic {distance!r}"
         found = self._known.get(key)
         if found is None:
-            moved = np.full(self.n, self.statistic_distance(statistic))
+            moved = np.full(self.n, distance)
             found = self._known[key] = fixed_sensitivity(moved)
         return found
 
     def statistic_distance(self, statistic: Statistic) -> float:
         """The same for one node: all have the same, whatever their sizes."""
-        once = self.one_record and self.one_beside and statistic.beside
-        rows = 1 if once else self.records_per_person
+        found = self.loose_distance(statistic)
+        if self.adjacency == "replace-one" and is_own(statistic):
+            moved = self._rows_asked(statistic) * statistic.replaced
+            found = min(found, moved * (1.0 + ROUNDING))
+        return found
+
+    def loose_distance(self, statistic: Statistic) -> float:
+        """The same for any vectors of the statistic's norm, or for those with no entry below 0."""
         moved = nonnegative_change if statistic.non_negative else records_changed
-        factor = moved(self.adjacency, rows)
+        factor = moved(self.adjacency, self._rows_asked(statistic))
         return factor * float(checked(statistic).norm) * (1.0 + ROUNDING)
+
+    def _rows_asked(self, statistic: Statistic) -> int:
+        """How many of a person's rows a statistic counts."""
+        once = self.one_record and self.one_beside and statistic.beside
+        return 1 if once else self.records_per_person
 
     def gradient_sensitivity(self, batch_size: float | None = None) -> Array:
         """(n,) how far a node's gradient moves when one record changes: 2Gc/m, or 2Gc/b on a sample

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array
+from tacenda.errors import InputError
 from tacenda.privacy.secrets.bounded import Bounded, seal
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.queries import Queries
 from tacenda.questions.radius import brought_within
 from tacenda.questions.rules import check_moment_bytes, check_statistic, moment_name
-from tacenda.questions.statistics import Statistic
+from tacenda.questions.statistics import ROUGHNESS, Statistic
 
 # The noise spans so many steps of the grid: rounding a record's gradient is far below it
 LATTICE_SCALE = 2.0**26
@@ -122,6 +123,13 @@ class LatticeQueries(Queries):
         # On its own grid the noise spans as many steps as of the gradient's, or up to twice as many
         unit = distance if self._common else power_of_two(distance / _moved(self.facts))
         step = self._grid * unit
+        proved = distance < self.facts.loose_distance(statistic)
+        if proved and math.sqrt(statistic.length) * step > ROUGHNESS * distance:
+            # Rounding may then move two records' vectors apart by more than `replaced` leaves
+            raise InputError(
+                f"The noise is so large that {statistic.length} numbers of {statistic.name!r} "
+                "would be rounded too coarsely; ask for a larger epsilon or use fewer features."
+            )
         whole = self._store.integer_statistic(  # type: ignore[attr-defined]
             self._at, statistic, w, np.full(len(self._at), step)
         )

@@ -11,6 +11,7 @@ row, whatever floats the records hold. One record then moves the sum by at most
     2 norm           when it is replaced
     sqrt(2) norm     when it is replaced and entries are never below 0: the inner product of two
                      such vectors is not below 0, so |u - v|^2 <= |u|^2 + |v|^2
+    replaced         when it is replaced, where a statistic of this package proves that it is less
 
 Sums, not means: nothing is divided by a node's size, so that the network's sum counts every record
 once, whoever holds it.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -39,6 +41,7 @@ BLOCK_NUMBERS = 1 << 20  # of the vectors that are held at once: 8 MB
 MOST_NUMBERS = 1 << 22  # longest vector
 # Sensitivities are larger by so much: what rounding of a norm or a sum in floats may add
 ROUNDING = 1e-9
+ROUGHNESS = 1e-3  # part of `Statistic.replaced` that may be rounding on a grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +164,18 @@ class Statistic(ABC):
     def non_negative(self) -> bool:
         """Whether entries are never below 0: those that are become 0."""
 
+    @property
+    def replaced(self) -> float:
+        """How far one record's vector may be from another's; believed of this package's statistics
+        only. A smaller number than this one has to hold for vectors in floats that were made
+        shorter, and leave ROUGHNESS of itself to rounding on a grid."""
+        return self.loosely_replaced
+
+    @property
+    def loosely_replaced(self) -> float:
+        """The same for any vectors of that norm."""
+        return (math.sqrt(2.0) if self.non_negative else 2.0) * float(self.norm)
+
     @abstractmethod
     def vectors(self, records: Records, model: Floats) -> Array:
         """Compute the records' vectors; one record's must not depend on the others.
@@ -206,6 +221,18 @@ class Statistic(ABC):
         kind = type(self)
         text = json.dumps([kind.__module__, kind.__qualname__, self.to_plain()], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
+
+
+class FirstStatistic(Statistic):
+    """A statistic that is released before another one, whose public values follow from it."""
+
+    @abstractmethod
+    def then(self, asked: Statistic, total: Floats, std: float, records: float) -> Statistic:
+        """Return what to ask next, by a public rule: as long as `asked`, and moved no further.
+
+        asked: what was to be asked. total: shape (length,), the released sum. std: standard
+        deviation of its noise. records: how many there are, known in public.
+        """
 
 
 HOMES = ("counts", "hazards", "outcomes", "tables")  # modules that register more

@@ -58,6 +58,7 @@ def test_evaluations_that_differ_in_one_record_or_term_share_no_noise() -> None:
 
 @pytest.mark.filterwarnings(f"ignore::{WeakPrivacyWarning.__module__}.WeakPrivacyWarning")
 def test_intervals_at_two_models_share_no_noise() -> None:
+    from tacenda.algorithms.statistic import StatisticRelease
     from tacenda.inference.asking import ask, statistic_of
 
     problem = problem_of(2000)
@@ -66,7 +67,7 @@ def test_intervals_at_two_models_share_no_noise() -> None:
 
     def noise_at(result: Any) -> Any:
         runs = [
-            ask(asked, "masked", result, problem, GRAPH, terms, 3, None, None)
+            ask(StatisticRelease(asked), result, problem, GRAPH, terms, 3, None, None)
             for terms in (BUDGET, None)
         ]
         return runs[0].released["total"] - runs[1].released["total"], runs[0].released["noise"][0]

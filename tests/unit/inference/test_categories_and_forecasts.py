@@ -29,6 +29,7 @@ from tacenda.inference import Design, Forecast, GradientMoments, forecast, inter
 from tacenda.inference import design as design_module
 from tacenda.inference.known_curvature import known_curvature
 from tacenda.inference.newton import Information, one_step
+from tacenda.inference.scales import expected, scales_of
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.questions.facts import Facts
 from tacenda.questions.moments import packed, unpacked
@@ -293,13 +294,13 @@ def test_the_forecast_is_what_noise_of_that_size_leaves_visible() -> None:
                 [(np.zeros((N, 2)), np.zeros(N))], loss="squared", data_norm=1.0, clip_norm=1.0
             ),
             tc.graph.complete(1),
-            StatisticRelease(asked),
-            1,
+            StatisticRelease(asked, first=scales_of(asked)),
+            2,
             tc.Privacy(epsilon),
             0,
             metrics=(),
         )
-        sizes = float(spec.released["noise"][0]) / N, asked.units
+        sizes = float(spec.released["noise"][0]) / N, expected(asked).units
         slope, std = (sizes[0] * sizes[1][name] for name in ("gradient", "curvature"))
         spread = 0.1 * moment  # residuals, where labels lie in [-1, 1]
         told = Information(

@@ -1,0 +1,186 @@
+"""How large the derivatives of a loss really are, asked before `GradientMoments`: noise is sized by
+what derivatives are cut to, and declarations allow far larger ones than most records have.
+
+One record's vector says in which of BINS bins, each 1/sqrt(2) of the one before, the sizes of its
+l' and of its l'' are. From the released counts follow, walking down from the largest bin,
+
+    S   the last edge at which what is cut is not clearly more than ALLOWED of the error that
+        sampling and noise leave to a gradient
+    C   the same for l'', of which COVERED is kept
+
+Where noise hides how many records lie beyond an edge, none are taken to: a tail that cannot be seen
+may bias the estimates, so the share that was cut is released with the sums and is a condition.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tacenda import checks, losses
+from tacenda._types import Array, Floats
+from tacenda.inference.statistics import GradientMoments
+from tacenda.questions.statistics import FirstStatistic, Records, Statistic, register
+
+BINS = 20
+SHARE = 0.2  # of the question's budget (mu^2)
+ALLOWED = 0.25  # bias of a gradient, in its standard errors
+EXCESS = 0.3  # mean excess of what is beyond a cut, over the cut
+TYPICAL_CUT = 3.0  # cut over the standard deviation of what is cut
+MOST_CUT = 0.01
+TYPICAL_BEND = 4.0  # the cut of l'' over its mean
+COVERED = 0.98  # of the mean curvature
+CLEARLY = 0.75, 1.0  # standard deviations of noise: of a share, of a mean excess
+
+
+@register
+@dataclass(frozen=True)
+class LossScales(FirstStatistic):
+    """In which bins the sizes of a record's first and second derivative are.
+
+    Parameters
+    ----------
+    loss : str
+        Name of a smooth loss of one score.
+    options : tuple of pairs, default=()
+        The loss's own settings, as (name, value).
+    slope : float, default=1.0
+        Upper edge of the first bin of l'; larger ones are in it too.
+    bend : bool, default=False
+        Whether l'' is asked too; the upper edge is the loss's bound.
+
+    Examples
+    --------
+    >>> from tacenda.inference import LossScales
+    >>> LossScales("poisson", bend=True).length
+    40
+    """
+
+    name: ClassVar[str] = "loss scales"
+
+    loss: str
+    options: tuple[tuple[str, Any], ...] = ()
+    slope: float = 1.0
+    bend: bool = False
+
+    def __post_init__(self) -> None:
+        checks.positive("LossScales.slope", self.slope)
+
+    @property
+    def _loss(self) -> Any:
+        return losses.by_name(self.loss, **dict(self.options))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the loss."""
+        return (self._loss.kind,)
+
+    @property
+    def length(self) -> int:
+        return BINS * (1 + self.bend)
+
+    @property
+    def norm(self) -> float:
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        return True
+
+    @property
+    def _tops(self) -> list[float]:
+        return [self.slope, float(self._loss.curvature)] if self.bend else [self.slope]
+
+    def vectors(self, records: Records, model: Floats) -> Array:
+        loss, s = self._loss, records.scores(model)[:, 0]
+        sizes = [np.abs(loss.derivative(s, records.labels))]
+        if self.bend:
+            sizes.append(np.asarray(loss.second(s, records.labels)))
+        out = np.zeros((len(s), self.length))
+        for k, (size, top) in enumerate(zip(sizes, self._tops, strict=True)):
+            place = np.clip(np.floor(-2.0 * np.log2(np.maximum(size / top, 1e-300))), 0, BINS - 1)
+            places = k * BINS + np.nan_to_num(place).astype(np.int64)
+            out[np.arange(len(s)), places] = 1.0 / math.sqrt(1 + self.bend)
+        return out
+
+    def then(self, asked: Statistic, total: Floats, std: float, records: float) -> GradientMoments:
+        """Return the question with its cuts by what was released: a public rule.
+
+        asked: the question. total: shape (length,), the released sum. std: standard deviation of
+        its noise. records: how many there are, known in public.
+        """
+        assert isinstance(asked, GradientMoments)
+        unit = math.sqrt(1 + self.bend) / records
+        shares, noise = np.asarray(total, float).reshape(-1, BINS) * unit, std * unit
+        found = replace(asked, slope=self._cut(asked, shares[0], noise, std / records, records))
+        if self.bend:
+            found = replace(found, bend=self._bend(shares[1], noise))
+        return found
+
+    def _cut(
+        self, asked: GradientMoments, shares: Floats, noise: float, std: float, records: float
+    ) -> float:
+        """S. std: that of a released mean of norm 1, with the budget of this statistic."""
+        blocks = asked.shares["gradient"] * (1.0 - SHARE) / SHARE
+        apart = asked.replaced / self.replaced
+        error = math.hypot(std * apart / math.sqrt(blocks), 1 / (TYPICAL_CUT * math.sqrt(records)))
+        allowed = ALLOWED * error
+        edges = _edges(self.slope)
+        found = edges[0]
+        for k in range(1, BINS):
+            beyond = shares[:k]
+            over = _middles(self.slope)[:k] / edges[k] - 1.0
+            share, excess = float(beyond.sum()), float(beyond @ over)
+            if share > min(allowed / EXCESS, MOST_CUT) + CLEARLY[0] * noise * math.sqrt(k):
+                break
+            if excess > allowed + CLEARLY[1] * noise * float(np.linalg.norm(over)):
+                break
+            found = edges[k]
+        return float(found)
+
+    def _bend(self, shares: Floats, noise: float) -> float:
+        """C."""
+        top = self._tops[1]
+        edges, middles = _edges(top), _middles(top)
+        mean = max(float(np.maximum(shares, 0.0) @ middles), 0.0)
+        found = edges[0]
+        for k in range(1, BINS):
+            over = middles[:k] - edges[k]
+            missed = CLEARLY[1] * noise * float(np.linalg.norm(over))
+            if float(shares[:k] @ over) > (1.0 - COVERED) * mean + missed:
+                break
+            found = edges[k]
+        return float(found)
+
+
+def _edges(top: float) -> Floats:
+    """(BINS,) the upper edges."""
+    return np.asarray(top * 2.0 ** (-np.arange(BINS) / 2))
+
+
+def _middles(top: float) -> Floats:
+    return _edges(top) * 2.0**-0.25
+
+
+def scales_of(asked: GradientMoments) -> LossScales | None:
+    """Return what to ask before `asked`; None where the loss's own bound is no far guess: that of
+    two classes, whose l' is near it for every record that is hard to tell."""
+    loss = losses.by_name(asked.loss, **dict(asked.options))
+    if loss.predicts == "value":
+        return LossScales(asked.loss, asked.options, asked.slope)
+    if loss.predicts == "log-rate":
+        return LossScales(asked.loss, asked.options, asked.slope, bend=True)
+    return None
+
+
+def expected(asked: GradientMoments) -> GradientMoments:
+    """Return `asked` with the cuts that a typical table would get."""
+    typical = losses.by_name(asked.loss, **dict(asked.options)).typical
+    size = TYPICAL_CUT * math.sqrt(2.0 * typical.scatter * typical.curvature)
+    found = replace(asked, slope=min(asked.slope, size))
+    if asked.bend is not None:
+        found = replace(found, bend=min(asked.most_bend, TYPICAL_BEND * typical.curvature))
+    return found
