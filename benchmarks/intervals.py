@@ -5,6 +5,8 @@
     python -m benchmarks.intervals --only whole        # real training and real questions
     python -m benchmarks.intervals --only collinear    # a column that nearly follows from others
     python -m benchmarks.intervals --only alike        # size and power of the test between nodes
+    python -m benchmarks.intervals --only null --repetitions 2000    # type-I error, 50,000 records
+    python -m benchmarks.intervals --only scale        # residuals far smaller than is declared
 
 Most cells draw records, compute the sums that nodes would release, add noise of the size that a
 real run of the same budget has (asked of one), and make intervals with the library's own functions.
@@ -36,7 +38,18 @@ from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
 EPSILONS, LEVELS, NODES = (0.5, 1.0, 4.0), (0.9, 0.95), (1, 20)
-KINDS = ("linear", "logistic", "cut", "wrong", "strength", "collinear", "alike", "whole")
+KINDS = (
+    "linear",
+    "logistic",
+    "cut",
+    "wrong",
+    "strength",
+    "collinear",
+    "alike",
+    "whole",
+    "null",
+    "scale",
+)
 RECORDS = (2000, 20_000, 100_000)
 DELTA, SCALE = 1e-5, 0.7
 START = 0.5  # the share of the budget (mu^2) that the released model had, and the question too
@@ -287,6 +300,107 @@ def whole(n: int, d: int, epsilon: float, repetitions: int) -> dict[str, Any]:
     return {**about, "nodes": 20, **tally.row()}
 
 
+def null(n: int, repetitions: int) -> Iterator[dict[str, Any]]:
+    """How often p < 0.05 for a coefficient that is 0, beside a skewed column and a flag, in
+    logistic regression over five nodes."""
+    asked, d = GradientMoments(5, "logistic"), 5
+    most = np.array([3.0, 8.0, 3.0, 1.0, 1.0])
+    norm = np.linalg.norm(most)
+    w = np.array([0.6, 0.3, 0.0, -0.5, -1.5]) * norm
+    problem, z = blank("logistic", n, d, 5), dict[float, list[float]]()
+    runs = {
+        epsilon: tc.simulate(
+            problem,
+            tc.graph.complete(5),
+            StatisticRelease(asked),
+            1,
+            tc.Privacy(half(epsilon), DELTA),
+            0,
+            metrics=(),
+            progress=False,
+        )
+        for epsilon in (1.0, 4.0)
+    }
+    for k in range(repetitions):
+        rng = np.random.default_rng([5, k])
+        columns = [rng.normal(size=n), rng.gamma(2.0, size=n), rng.normal(size=n)]
+        X = np.column_stack([*columns, rng.random(n) < 0.2, np.ones(n)])
+        X = np.clip(X, -3.0, most) / norm
+        y = np.where(rng.random(n) < expit(X @ w), 1.0, -1.0)
+        exact = best("logistic", X, y, 1e-6, w)
+        p = expit(X @ exact)
+        bent = np.linalg.inv((X * (p * (1 - p))[:, None]).T @ X / n + 1e-5 * np.eye(d))
+        for epsilon, run in runs.items():
+            std = float(run.released["noise"][0])
+            model = exact + bent @ (
+                2 / (n * math.sqrt(START) * mu_of(epsilon)) * rng.normal(size=d)
+            )
+            sums = asked_sums(asked, X, y, model)
+            noisy = sums + std * rng.normal(size=len(sums))
+            found = from_released(asked, told(run, n, 5, model, {"total": noisy}))
+            if found.shown[2] and not found.failed:
+                z.setdefault(epsilon, []).append(found.p_values()[2])
+    for epsilon, tests in z.items():
+        rate = float(np.mean(np.array(tests) < 0.05))
+        yield {
+            "model": "null",
+            "records": n,
+            "epsilon": epsilon,
+            "repetitions": repetitions,
+            "tests": len(tests),
+            "rejected_0.05": rate,
+            "error": math.sqrt(rate * (1 - rate) / len(tests)),
+        }
+
+
+ERRORS = ("normal", "skewed", "skewed, uneven", "counts")
+
+
+def scale(errors: str, n: int, epsilon: float, repetitions: int) -> dict[str, Any]:
+    """Real training and questions by estimators, where residuals (or counts) are far smaller than
+    declared: coverage, and widths over those without privacy. Residuals have a standard deviation
+    of .15 in labels from -1 to 1; counts a mean near 1.5 and a bound of 20."""
+    import statsmodels.api as sm
+
+    from tacenda.estimators import PrivatePoissonRegressor, PrivateRidge
+
+    d, hits, ratios, counted = 5, [], [], errors == "counts"
+    w = np.linspace(-0.6, 0.6, d) * (1.0 if counted else 0.5)
+    for k in range(repetitions):
+        rng = np.random.default_rng([9, n, k])
+        X = rng.uniform(-1, 1, size=(n, d))
+        how: dict[str, Any] = {"epsilon": half(epsilon), "delta": DELTA, "n_nodes": 5}
+        how |= {"bounds": (-np.ones(d), np.ones(d)), "random_state": k}
+        if counted:
+            y = rng.poisson(np.exp(0.3 + X @ w)).clip(0, 20)
+            model: Any = PrivatePoissonRegressor(count_bound=20, **how)
+            family = sm.families.Poisson()
+        else:
+            e = rng.normal(size=n) if errors == "normal" else rng.exponential(size=n) - 1
+            e = 0.15 * e * (1 + 0.9 * X[:, 0] if "uneven" in errors else 1)
+            y = np.clip(X @ w + e, -1.0, 1.0)
+            model = PrivateRidge(target_bounds=(-1.0, 1.0), **how)
+            family = sm.families.Gaussian()
+        table = model.fit(X, y).intervals(X, y, epsilon=half(epsilon), delta=DELTA, anyway=True)
+        plain = sm.GLM(y, sm.add_constant(X), family=family).fit(cov_type="HC0").bse[1:]
+        rows = {r.feature: r for r in table}
+        for j in range(d):
+            row = rows[f"x{j}"]
+            if row.low is not None and math.isfinite(row.low):
+                hits.append(row.low <= w[j] <= row.high)
+                ratios.append((row.high - row.low) / 2 / 1.959964 / plain[j])
+    return {
+        "model": "scale",
+        "errors": errors,
+        "records": n,
+        "epsilon": epsilon,
+        "repetitions": repetitions,
+        "shown": len(hits) / repetitions / d,
+        "covered_0.95": float(np.mean(hits)),
+        "width": float(np.median(ratios)),
+    }
+
+
 def collinear_records(rng: Any, n: int, share: float, effect: float) -> tuple[Any, Any, Any]:
     """Records, labels and true coefficients of logistic regression on seven columns: a and b, three
     independent ones, c = (share a + b) / (share + 1) within 0.003, and a constant. What c has of
@@ -407,6 +521,10 @@ def jobs(repetitions: int, records: Sequence[int]) -> Iterator[tuple[str, Any]]:
             yield "alike", lambda e=epsilon, s=shift: [alike(20_000, 5, e, s, repetitions)]
     for epsilon in (1.0, 4.0):
         yield "whole", lambda e=epsilon: [whole(20_000, 5, e, repetitions)]
+    yield "null", lambda: null(50_000, repetitions)
+    for errors in ERRORS:
+        for n, epsilon in ((5000, 1.0), (20_000, 1.0), (20_000, 4.0)):
+            yield "scale", lambda k=errors, b=n, e=epsilon: [scale(k, b, e, repetitions)]
 
 
 def main() -> None:

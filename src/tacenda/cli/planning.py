@@ -40,6 +40,14 @@ Public = Annotated[
         "They get no protection, and nothing is charged for them.",
     ),
 ]
+Prevalence = Annotated[
+    float | None,
+    typer.Option(
+        "--prevalence",
+        help="The share of the second of two classes, if you know it: accuracy depends on it. "
+        "Without it several shares are tried in turn.",
+    ),
+]
 TargetExcess = Annotated[
     float | None, typer.Option(help="How many records does this excess risk need?")
 ]
@@ -74,6 +82,7 @@ TRUST_SHOWN = 150  # members up to which every coalition of two is tried within 
         **accounting.SHAPE,
         "trials": Trials,
         "public": Public,
+        "prevalence": Prevalence,
         "target_excess": TargetExcess,
         "target_accuracy": TargetAccuracy,
         "plot": Plot,
@@ -120,12 +129,19 @@ def plan(given: flags.Given) -> None:
     jobs = 1 if found.run.jobs == "auto" else found.run.jobs
     workers = Workers.of(found.run.engine, jobs)
     prediction = (
-        predict(chosen, sample, trials, workers=workers, progress=not given["quiet"])
+        predict(
+            chosen,
+            sample,
+            trials,
+            workers=workers,
+            progress=not given["quiet"],
+            prevalence=given["prevalence"],
+        )
         if trials
         else None
     )
     targets = given["target_excess"], given["target_accuracy"]
-    needed = _needed(chosen, *targets, trials, sample, workers)
+    needed = _needed(chosen, *targets, trials, sample, workers, given["prevalence"])
     if plot is not None:
         from tacenda.planning.picture import draw
 
@@ -295,6 +311,7 @@ def _needed(
     trials: int,
     sample: Any,
     workers: Workers,
+    prevalence: float | None,
 ) -> Needed | None:
     from tacenda.errors import InputError
 
@@ -314,6 +331,7 @@ def _needed(
         trials=min(trials, 2),
         public=sample,
         workers=workers,
+        prevalence=prevalence,
     )
 
 

@@ -257,11 +257,14 @@ def from_table(
     outside: Annotated[
         float, typer.Option(help="The largest share of records beyond each new bound.")
     ] = 0.02,
+    knots: Annotated[
+        int, typer.Option(help="Knots of each curve at so many quantiles of the table; 0: none.")
+    ] = 0,
 ) -> None:
     """Declare what a private table tells.
 
-    Numbers get narrower bounds, missing cells stand-ins. The table was charged when it was made;
-    its numbers cost nothing more.
+    Numbers get narrower bounds, missing cells stand-ins, and on request curves knots. The table was
+    charged when it was made; its numbers cost nothing more.
 
     Example: tacenda schema from-table patients.toml table.json -o narrow.toml
     """
@@ -274,7 +277,7 @@ def from_table(
 
     before = Schema.read(schema)
     found = Description.from_plain(json.loads(table.read_text("utf-8")))
-    made = declared(found, before, outside)
+    made = declared(found, before, outside, knots)
     if out is None:
         print(made.to_toml(), end="")
         return

@@ -98,6 +98,7 @@ def records_needed(
     seed: int = 0,
     jobs: int = 1,
     engine: str = "loky",
+    prevalence: float | None = None,
     **options: Any,
 ) -> Needed:
     """Least number of records at each member, to a tenth, with which the plan meets the target.
@@ -130,6 +131,8 @@ def records_needed(
     engine : str, default="loky"
         Where the trials run: "loky" (processes of this machine), "dask://host:port",
         "ray://host:port" or "ray".
+    prevalence : float or None, default=None
+        The share of the second of two classes; None takes a half.
     **options : object
         As in `tacenda.plan`: loss, strength, ...
 
@@ -154,6 +157,7 @@ def records_needed(
         public=public,
         seed=seed,
         workers=Workers.of(engine, jobs),
+        prevalence=prevalence,
     )
 
 
@@ -166,12 +170,15 @@ def records_for(
     public: Any = None,
     seed: int = 0,
     workers: Workers = HERE,
+    prevalence: float | None = None,
 ) -> Needed:
     """The same for a plan's own graph, budget and loss, its sizes left aside."""
     if (target_excess is None) == (target_accuracy is None):
         raise InputError("records_needed takes exactly one of target_excess and target_accuracy.")
     checks.whole("trials", trials, least=0 if target_accuracy is None else 1)
-    question = _Question(wish, trials, public, seed, workers)
+    if prevalence is None and public is None and wish.facts.constants.loss.kind == "binary":
+        prevalence = 0.5  # of fewer, a constant would be right more often
+    question = _Question(wish, trials, public, seed, workers, prevalence)
     if target_excess is not None:
         goal = checks.positive("target_excess", target_excess)
         guess = _search(
@@ -196,9 +203,17 @@ def records_for(
 class _Question:
     """Plans and predictions for so many records at each member, each made once."""
 
-    def __init__(self, wish: Plan, trials: int, public: Any, seed: int, workers: Workers) -> None:
+    def __init__(
+        self,
+        wish: Plan,
+        trials: int,
+        public: Any,
+        seed: int,
+        workers: Workers,
+        prevalence: float | None,
+    ) -> None:
         self._wish, self._trials, self._public, self._seed = wish, trials, public, seed
-        self._workers = workers
+        self._workers, self._prevalence = workers, prevalence
         self._answers: dict[int, Prediction] = {}
 
     def plan(self, m: int) -> Plan:
@@ -207,7 +222,12 @@ class _Question:
     def answer(self, m: int) -> Prediction:
         if m not in self._answers:
             self._answers[m] = predict(
-                self.plan(m), self._public, self._trials, self._seed, self._workers
+                self.plan(m),
+                self._public,
+                self._trials,
+                self._seed,
+                self._workers,
+                prevalence=self._prevalence,
             )
         return self._answers[m]
 

@@ -24,10 +24,12 @@ from tacenda import checks
 from tacenda.data import partition
 from tacenda.data.stand_in import StandIn
 from tacenda.engines import HERE, Call, Workers, run_calls
+from tacenda.errors import InputError
 from tacenda.planning.forecast import Landscape, signal_scale
 from tacenda.planning.public import PublicSample
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
+from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
 from tacenda.runtime.progress import Progress
 from tacenda.words import counted
@@ -36,9 +38,25 @@ if TYPE_CHECKING:
     from tacenda.planning.outcome import Plan
 
 MOST_VALUES = 8_000_000
-# Generated data: (decay of the rows' spectrum, scores in units of the loss's typical ones): usual,
-# flat and faint, steep and strong.
-ASSUMED = ((1.0, 1.5), (0.5, 1.0), (1.5, 2.0))
+# Nine in ten of what was measured lay between so many times the least and the largest trial
+# (benchmarks/forecasts.py)
+BELOW, ABOVE = 0.4, 2.5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of generated data. decay: of the rows' spectrum. signal: scores in units of the loss's
+    typical ones. fill: squared length of rows that a declared range leaves, over the largest;
+    a third where values fill it evenly. prevalence: share of the second of two classes."""
+
+    decay: float
+    signal: float
+    fill: float
+    prevalence: float
+
+
+# Usual; flat, faint and uneven; steep, strong and rare
+ASSUMED = (Shape(1.0, 1.5, 1 / 3, 0.5), Shape(0.5, 1.0, 1 / 9, 0.2), Shape(1.5, 2.0, 1 / 9, 0.05))
 
 
 @dataclass(frozen=True)
@@ -88,12 +106,19 @@ class Prediction:
     trials: int
     assumptions: tuple[str, ...]
 
+    @property
+    def range(self) -> Range:
+        """Where the excess risk of real data was in nine of ten measured cases."""
+        e = self.excess_risk
+        return Range(e.mean, BELOW * e.low, ABOVE * e.high)
+
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
         Result: numbers, strings, lists and dictionaries only.
         """
-        return {**asdict(self), "assumptions": list(self.assumptions)}
+        found = {**asdict(self), "range": asdict(self.range)}
+        return {**found, "assumptions": list(self.assumptions)}
 
     def explain(self) -> str:
         """The prediction in words.
@@ -106,6 +131,8 @@ class Prediction:
         return "\n".join(
             [
                 lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.",
+                f"  - Expect {self.range.low:.2g} to {self.range.high:.2g}: nine of ten measured "
+                "runs were in such a range.",
                 *(f"  - {a}" for a in self.assumptions),
             ]
         )
@@ -118,9 +145,11 @@ def predict(
     seed: int = 0,
     workers: Workers = HERE,
     progress: str | bool = False,
+    prevalence: float | None = None,
 ) -> Prediction:
     """Carry the plan out `trials` times on stand-in data; public=(X, y) is a public sample of the
     same kind of records. The trials are the same wherever they run."""
+    shapes = _shapes(plan.facts.constants, public, prevalence)
     trials, seed = checks.whole("trials", trials, least=1), checks.whole("seed", seed)
     sample = (
         None if public is None else PublicSample.of(public, plan.facts.constants, plan.facts.dim)
@@ -133,7 +162,7 @@ def predict(
             found[trial] = outcome
             show(len(found))
 
-        settings = [(shrink, seed + t, ASSUMED[t % len(ASSUMED)]) for t in range(trials)]
+        settings = [(shrink, seed + t, shapes[t % len(shapes)]) for t in range(trials)]
         if workers.here(trials):
             for t, values in enumerate(settings):
                 take(t, _trial((plan, sample), *values))
@@ -153,12 +182,25 @@ def predict(
         Range.of(list(accuracy)) if classes else None,
         float(np.mean(best)) if classes else None,
         trials,
-        _assumptions(plan.facts, sample, shrink, trials),
+        _assumptions(plan.facts, sample, shrink, shapes[:trials]),
     )
 
 
+def _shapes(constants: Constants, public: Any, prevalence: float | None) -> tuple[Shape, ...]:
+    """The shapes in turn, with the declared prevalence."""
+    if prevalence is None:
+        return ASSUMED
+    if public is not None or constants.loss.kind != "binary":
+        raise InputError(
+            "prevalence is the share of the second of two classes, where nothing else tells it: "
+            "leave it out of a problem without two classes and beside a public sample."
+        )
+    checks.between("prevalence", prevalence, 0.0, 1.0)
+    return tuple(replace(shape, prevalence=prevalence) for shape in ASSUMED)
+
+
 def _trial(
-    of: tuple[Plan, PublicSample | None], shrink: float, seed: int, shape: tuple[float, float]
+    of: tuple[Plan, PublicSample | None], shrink: float, seed: int, shape: Shape
 ) -> tuple[float, Any, Any]:
     """(excess risk, accuracy, best accuracy) of one run, the mean over the nodes' models."""
     from tacenda.runtime.simulate import simulate
@@ -208,7 +250,7 @@ def _overfit(plan: Plan, X: Any) -> float:
 
 
 def _records(
-    facts: Facts, sample: PublicSample | None, n: int, seed: int, shape: tuple[float, float]
+    facts: Facts, sample: PublicSample | None, n: int, seed: int, shape: Shape
 ) -> tuple[Any, NDArray[Any]]:
     k, draw = facts.constants, StandIn(seed)
     p = facts.dim // k.n_outputs
@@ -218,11 +260,8 @@ def _records(
         X = draw.resample(sample.X, n)
         noise_std = sample.noise_std
     else:
-        w, X = draw.direction(facts.dim), draw.rows(n, p, shape[0], k.data_norm)
-        scale = signal_scale(k)
-        scores = X @ w.reshape(k.n_outputs, p).T
-        w *= shape[1] * k.loss.typical.signal * scale / float(np.sqrt(np.mean(scores**2)))
-        noise_std = 0.5 * scale
+        w, X = _generated(facts, draw, n, shape)
+        noise_std = 0.5 * signal_scale(k)
     scores = np.asarray(X @ w.reshape(k.n_outputs, p).T)
     if math.isfinite(k.loss.label_range[1]):  # counts: a rate below the bound, and its spread
         most = k.loss.label_range[1]
@@ -230,6 +269,35 @@ def _records(
         mean = np.minimum(np.exp(np.minimum(scores, 700.0)) * typical_rate, most)
         return X, np.clip(draw.labels("regression", mean, 0.5 * min(1.0, most / 8)), 0.0, most)
     return X, draw.labels(k.loss.kind, scores, noise_std)
+
+
+def _generated(
+    facts: Facts, draw: StandIn, n: int, shape: Shape
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(truth, rows): of declared ranges, whose values do not fill them, or of norm data_norm; the
+    last feature is a constant of a feature's share."""
+    k = facts.constants
+    p = facts.dim // k.n_outputs
+    varied, w = max(p - 1, 1), draw.direction(facts.dim).reshape(k.n_outputs, p)
+    fill = shape.fill if k.row_scale > 1.0 else 1.0
+    X = draw.rows(n, varied, shape.decay, k.data_norm * math.sqrt(fill * varied / p))
+    if p > 1:
+        X = np.column_stack([X, np.full(n, k.data_norm / math.sqrt(p))])
+        w[:, -1] = 0.0
+    size = float(np.sqrt(np.mean((X @ w.T) ** 2)))
+    w *= shape.signal * k.loss.typical.signal * signal_scale(k) / size
+    if k.loss.kind == "binary" and p > 1:
+        w[0, -1] = centre(X @ w[0], shape.prevalence) * math.sqrt(p) / k.data_norm
+    return w.reshape(-1), X
+
+
+def centre(scores: NDArray[Any], prevalence: float) -> float:
+    """What is added to log odds so that their mean chance is the prevalence."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    reach = float(np.abs(scores).max()) + 40.0
+    return float(brentq(lambda b: float(np.mean(expit(scores + b))) - prevalence, -reach, reach))
 
 
 def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Problem:
@@ -261,7 +329,7 @@ def _privacy(plan: Plan, shrink: float) -> Privacy:
 
 
 def _assumptions(
-    facts: Facts, sample: PublicSample | None, shrink: float, trials: int
+    facts: Facts, sample: PublicSample | None, shrink: float, shapes: tuple[Shape, ...]
 ) -> tuple[str, ...]:
     k = facts.constants
     if sample is not None:
@@ -271,14 +339,25 @@ def _assumptions(
         ]
     else:
         unit = k.loss.typical.signal * signal_scale(k)
-        shapes = ", ".join(
-            f"k^-{a:g} with scores of size {s * unit:g}" for a, s in ASSUMED[:trials]
+        told = ", ".join(f"k^-{a.decay:g} with scores of size {a.signal * unit:g}" for a in shapes)
+        rows = (
+            "rows that fill declared ranges in part"
+            if k.row_scale > 1.0
+            else f"rows of norm {k.data_norm:g}"
         )
         said = [
-            f"No public sample was given: rows of norm {k.data_norm:g} whose variances fall, "
-            f"in turn, like {shapes}. Your data may be easier or harder; "
-            "a public sample of the same kind predicts better."
+            f"No public sample was given: {rows}, whose variances fall, in turn, like {told}. Your "
+            "data may be easier or harder; a public sample of the same kind predicts better."
         ]
+        if k.loss.kind == "binary":
+            rates = [f"{a.prevalence:g}" for a in shapes]
+            one = len(set(rates)) == 1
+            said.append(
+                f"The second class has a share of {rates[0]}."
+                if one
+                else f"The second class has, in turn, a share of {', '.join(rates)}; declare yours "
+                "(prevalence), since accuracy depends on it."
+            )
     if shrink > 1:
         said.append(f"Simulated with 1/{shrink:.1f} of the records and the same noise.")
     return (*said, "Every node's records come from one population. No private record was read.")

@@ -2,7 +2,7 @@
 
 describe       a table of counts, shares, means, deviations and quantiles, by group ("Table 1")
 hazard_ratios  effects on survival, by Cox's model in groups
-declared       what a table tells, as bounds and stand-ins of a schema; `prevalences` of levels
+declared       what a table tells, as bounds, knots and stand-ins of a schema; `prevalences`
 site_effects   one of them at each site alone, and what the sites say together (`pooled`)
 survival       survival curves by group, their medians, means and the log-rank test
 forecast       how readable each column will be, from public numbers, before anything is spent

@@ -1,9 +1,12 @@
 """What a private table tells may serve as declarations later: narrower bounds, stand-ins for
-missing cells, and prevalences. The table was charged once; what follows from it is public."""
+missing cells, knots of curves, and prevalences. The table was charged once; what follows from it
+is public."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tacenda import checks
 from tacenda.data.columns import NumericColumn
@@ -14,8 +17,10 @@ from tacenda.tables.forecasting import MOST_MEAN, MOST_SHARE
 if TYPE_CHECKING:
     from tacenda.tables.description import Description
 
+LEAST_APART = 0.002  # of a column's range, between knots
 
-def declared(found: Description, schema: Schema, outside: float = 0.02) -> Schema:
+
+def declared(found: Description, schema: Schema, outside: float = 0.02, knots: int = 0) -> Schema:
     """Declare in a schema what a released table tells.
 
     A number's bounds become edges of the table's bins, where that leaves no more than a small share
@@ -24,8 +29,10 @@ def declared(found: Description, schema: Schema, outside: float = 0.02) -> Schem
     or whose declaration depends on their bounds, stay as they are.
 
     found: the table. schema: with the same columns. outside: the largest share of records beyond
-    each bound; their values are cut to it.
+    each bound; their values are cut to it. knots: inner knots of curves at so many quantiles of the
+    table; 0 leaves them as they are.
     """
+    checks.whole("knots", knots, least=0)
     share = checks.between("outside", outside, 0.0, 0.5)
     cost = "without noise" if found.privacy is None else f"epsilon {found.privacy.epsilon:.4g}"
     known = {column.name: k for k, column in enumerate(found.asked.columns)}
@@ -42,6 +49,8 @@ def declared(found: Description, schema: Schema, outside: float = 0.02) -> Schem
                 )
             if column.period is None and not column.breaks and not column.atoms:
                 update = _bounds(found, column, share)
+                if knots and not column.two_valued:
+                    update |= _breaks(found, column, update, knots)
             mean = found.row(column.name, "mean").cells[-1]
             if column.impute is None and mean.high - mean.low <= 4 * MOST_MEAN * (
                 one.high - one.low
@@ -82,3 +91,27 @@ def _bounds(found: Description, column: NumericColumn, share: float) -> dict[str
     high = min((x for x, s in zip(edges, below, strict=True) if s.low >= 1 - share), default=None)
     ends = {"low": low, "high": high}
     return {name: float(f"{x:.6g}") for name, x in ends.items() if x is not None}
+
+
+def _breaks(
+    found: Description, column: NumericColumn, update: dict[str, Any], knots: int
+) -> dict[str, Any]:
+    """Inner knots at quantiles: the released distribution, made to rise, is straight in a bin."""
+    told = found.distribution(column.name)
+    if not told or column.hats == 0:
+        return {}
+    edges, shares = told[-1]
+    if max(s.high - s.low for s in shares) > 2 * MOST_SHARE:
+        return {}  # noise hides where the records are
+    low, high = update.get("low", column.low), update.get("high", column.high)
+    rising = np.clip(np.maximum.accumulate([s.value for s in shares]), 0.0, 1.0)
+    places = np.concatenate([[column.low], edges])
+    # Where no records are the distribution is flat: its first place counts
+    rising, first = np.unique(np.concatenate([[0.0], rising]), return_index=True)
+    wanted = np.interp(np.arange(1, knots + 1) / (knots + 1), rising, places[first])
+    apart = LEAST_APART * (high - low)
+    kept: list[float] = []
+    for place in (float(f"{x:.6g}") for x in wanted):
+        if max([low, *kept]) + apart <= place <= high - apart:
+            kept.append(place)
+    return {"breaks": tuple(kept)} if kept else {}
