@@ -67,13 +67,13 @@ class GradientMoments(Statistic):
         B, the declared bound of |x|.
     slope : float, default=1.0
         S, to which the loss's derivative in the score is cut.
-    bend : float or None, default=None
-        C, to which its second derivative is cut; None: its own bound, and nothing is cut where
-        `slope` is the loss's own.
     curvature : bool, default=True
         Whether the curvature is asked.
     spread : {"full", "scalar", "none"}, default="full"
         Whether the second moment of the gradients is asked, or the mean square of l' alone.
+    bend : float or None, default=None
+        C, to which its second derivative is cut; None: its own bound, and nothing is cut where
+        `slope` is the loss's own.
 
     Examples
     --------

@@ -86,8 +86,10 @@ class Forecast:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Where the excess risk of real data was in nine of ten measured cases. It is wide: the
-        formula compares plans, and `Plan.predict` says more of the level."""
+        """Where the excess risk of real data was in nine of ten measured cases.
+
+        It is wide: the formula compares plans, and `Plan.predict` says more of the level.
+        """
         return BELOW * self.excess_risk, ABOVE * self.excess_risk
 
 

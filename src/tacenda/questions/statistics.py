@@ -166,9 +166,12 @@ class Statistic(ABC):
 
     @property
     def replaced(self) -> float:
-        """How far one record's vector may be from another's; believed of this package's statistics
-        only. A smaller number than this one has to hold for vectors in floats that were made
-        shorter, and leave ROUGHNESS of itself to rounding on a grid."""
+        """How far one record's vector may be from another's.
+
+        A smaller number than this one is believed of this package's statistics only. It has to hold
+        for vectors in floats that were made shorter, and to leave ROUGHNESS of itself to rounding
+        on a grid.
+        """
         return self.loosely_replaced
 
     @property
