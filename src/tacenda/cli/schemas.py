@@ -258,7 +258,7 @@ def from_table(
         float, typer.Option(help="The largest share of records beyond each new bound.")
     ] = 0.02,
     knots: Annotated[
-        int, typer.Option(help="Knots of each curve at so many quantiles of the table; 0: none.")
+        int, typer.Option(help="Number of knots of each curve, at quantiles of the table; 0: none.")
     ] = 0,
 ) -> None:
     """Declare what a private table tells.

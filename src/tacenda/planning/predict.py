@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 MOST_VALUES = 8_000_000
 # Nine in ten of what was measured lay between so many times the least and the largest trial
 # (benchmarks/forecasts.py)
-BELOW, ABOVE = 0.4, 2.5
+BELOW, ABOVE = 0.4, 6.0
+OFF = 1.6  # likewise of an accuracy, in log odds beside the least and the largest trial
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,25 @@ class Prediction:
         e = self.excess_risk
         return Range(e.mean, BELOW * e.low, ABOVE * e.high)
 
+    @property
+    def accuracy_range(self) -> Range | None:
+        """The same of the accuracy; None for a regression."""
+        a = self.accuracy
+        if a is None:
+            return None
+        return Range(a.mean, moved(a.low, -OFF), moved(a.high, OFF))
+
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files.
 
         Result: numbers, strings, lists and dictionaries only.
         """
-        found = {**asdict(self), "range": asdict(self.range)}
+        accuracy = self.accuracy_range
+        found = {
+            **asdict(self),
+            "range": asdict(self.range),
+            "accuracy_range": None if accuracy is None else asdict(accuracy),
+        }
         return {**found, "assumptions": list(self.assumptions)}
 
     def explain(self) -> str:
@@ -128,14 +142,23 @@ class Prediction:
         lines = [f"Predicted excess risk {self.excess_risk}"]
         if self.accuracy is not None:
             lines[0] += f"; accuracy {self.accuracy}, {self.best_accuracy:.3g} without noise"
+        accuracy = self.accuracy_range
+        share = "" if accuracy is None else f", accuracy {accuracy.low:.2g} to {accuracy.high:.2g}"
         return "\n".join(
             [
                 lines[0] + f"; {counted(self.trials, 'trial')}, mean and range.",
-                f"  - Expect {self.range.low:.2g} to {self.range.high:.2g}: nine of ten measured "
-                "runs were in such a range.",
+                f"  - Expect {self.range.low:.2g} to {self.range.high:.2g}{share}: nine of ten "
+                "measured runs were in such a range.",
                 *(f"  - {a}" for a in self.assumptions),
             ]
         )
+
+
+def moved(share: float, log_odds: float) -> float:
+    """A share whose log odds are moved; 0 and 1 stay."""
+    if not 0.0 < share < 1.0:
+        return share
+    return 1.0 / (1.0 + (1.0 - share) / share * math.exp(-log_odds))
 
 
 def predict(

@@ -271,3 +271,37 @@ def test_a_public_sample_tunes_the_step_and_the_measured_risk_falls() -> None:
         return float(np.mean([problem.objective(run.models).mean() for run in runs]))
 
     assert risk(better) < risk(plan) - 0.03
+
+
+def test_a_declared_prevalence_is_that_of_the_stand_in_and_ranges_are_by_hand() -> None:
+    """Of 3 % positive nearly all are classified; without it three shares are tried in turn."""
+    from scipy.special import logit
+
+    plan = tc.plan(2000, 6, tc.graph.ring(4), epsilon=1.0, row_scale=2.0)
+    told, open_ = plan.predict(trials=3, prevalence=0.03), plan.predict(trials=3)
+    assert told.accuracy is not None and open_.accuracy is not None
+    assert told.accuracy.low > 0.95 and told.accuracy.high < 0.99
+    assert open_.accuracy.low < 0.9 < 0.94 < open_.accuracy.high
+    e, a = told.excess_risk, told.accuracy_range
+    assert (told.range.low, told.range.high) == (0.4 * e.low, 6.0 * e.high)
+    assert a is not None
+    assert logit(a.low) == pytest.approx(logit(told.accuracy.low) - 1.6)
+    assert logit(a.high) == pytest.approx(logit(told.accuracy.high) + 1.6)
+    assert "share of 0.03" in told.explain() and "Expect" in told.explain()
+    assert "in turn, a share of 0.5, 0.2, 0.05" in open_.explain()
+    assert told.to_plain()["accuracy_range"]["low"] == a.low
+    low, high = plan.forecast.range
+    assert (low, high) == (0.3 * plan.forecast.excess_risk, 45.0 * plan.forecast.excess_risk)
+    for wrong, words in ((0.0, "strictly between"), (1.5, "strictly between")):
+        with pytest.raises(InputError, match=words):
+            plan.predict(trials=1, prevalence=wrong)
+    numbers = tc.plan(2000, 6, tc.graph.ring(4), epsilon=1.0, loss="squared", clip_norm=1.0)
+    with pytest.raises(InputError, match="two classes"):
+        numbers.predict(trials=1, prevalence=0.5)
+
+
+@pytest.mark.parametrize("prevalence", [0.01, 0.5, 0.9])
+def test_chances_have_the_prevalence(prevalence: float) -> None:
+    scores = np.random.default_rng(0).normal(0, 3, 5000)
+    b = predicting.centre(scores, prevalence)
+    assert np.mean(1 / (1 + np.exp(-scores - b))) == pytest.approx(prevalence, rel=1e-6)
