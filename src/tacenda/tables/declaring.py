@@ -29,8 +29,8 @@ def declared(found: Description, schema: Schema, outside: float = 0.02, knots: i
     or whose declaration depends on their bounds, stay as they are.
 
     found: the table. schema: with the same columns. outside: the largest share of records beyond
-    each bound; their values are cut to it. knots: number of inner knots of a curve, at quantiles of the
-    table; 0 leaves them as they are.
+    each bound; their values are cut to it. knots: number of inner knots of a curve, at quantiles of
+    the table; 0 leaves them as they are.
     """
     checks.whole("knots", knots, least=0)
     share = checks.between("outside", outside, 0.0, 0.5)
