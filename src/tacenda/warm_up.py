@@ -46,7 +46,7 @@ KERNELS = (  # in the order in which a run needs them
     ("runtime.kernels", "row_sums", "n n i1 i1' s1' f1' f2' f2"),
     ("losses.compiled", "slopes_of", "n - f1' f1' f1"),
     ("losses.compiled", "curvatures_of", "n - f1' f1' f1"),
-    ("questions.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n f1 f2"),
+    ("questions.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n n f1 f2"),
 )
 
 

@@ -89,8 +89,9 @@ class Node(Protocol):
     ) -> Bounded:
         """Mean of z z' over the records, its upper triangle with off-diagonals times sqrt(2).
 
-        z = x, or (x, label_scale * y) with y cut to label_bound. `questions.moments.unpacked` makes
-        matrices of it.
+        z = x, or (x, label_scale * y) with y cut to label_bound; of several classes y is 1 in the
+        place of one, and 0 in those of the others. `questions.moments.unpacked` makes matrices of
+        it.
 
         label_scale: weight of the label in z; 0 leaves it out. diagonal: only the mean of each
         z_a^2, shape (b, p). Result: a private value of shape (b, p (p + 1)/2) for z of length p,

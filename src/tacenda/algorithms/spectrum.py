@@ -20,6 +20,10 @@ that std and nobody else's: edge = sqrt(2 log d) std, the largest of d such nois
 where it stands out. How the features go together is not known, so the steepest direction may hold
 all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
 
+Of classes the moment also tells how much of the labels is left to explain (`outset`): the loss
+bends sqrt(unexplained) as much. The root, since records that bend as much as ever are among the
+others; a step that is too long for them counts as JUMPY.
+
 Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
 h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions. So is the
 regulariser's strength where it was left open, of the powers of sqrt(10) in `STRENGTHS`; the chance
@@ -29,7 +33,7 @@ of which records there are counts too, n_outputs scatter/2 sum_k (share reached)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,6 +53,9 @@ BENT, UNBENT = 0.15, 1.0  # excess risk BENT (UNBENT - clip)^3
 # mostly far below the declared bounds
 CUT, REGRESSION_CUT = 0.03, 0.001
 RARELY = 0.01  # so much of it for rows longer than `norm`
+# and JUMPY of that energy for each unit of step, in 1/L of the loss, above the 2 at which a
+# direction that bends as much as the loss can begins to overshoot
+JUMPY = 0.002
 LONGEST = 1.5  # step, in units of 1/L
 HALVINGS = 26  # the shortest step is 2^-13 of it
 SIGNAL = 4.0  # the variance of the scores to learn: classification
@@ -146,6 +153,8 @@ def decide(
     diagonal: bool = False,
     records: float | None = None,
     start: float | None = None,
+    largest: float | None = None,
+    unexplained: float = 1.0,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum, and the
     regulariser's strength where it was left open (`Constants.auto_strength`), `records` is told and
@@ -159,6 +168,8 @@ def decide(
     diagonal whether these are the entries of a diagonal, and no eigenvalues
     records  of all nodes, as far as public; None: the declared strength is taken
     start    the forecast excess risk of the model at which the descent starts; None: it starts at 0
+    largest  the moment's bound on a record, where the label is in it
+    unexplained  of the labels' variance, as `outset` has it
     """
     k, bound = constants, constants.data_norm**2
     e = within(eigenvalues, bound)
@@ -173,9 +184,10 @@ def decide(
     steepest = size**2 * min(1.0, max(float((a / raised).max()), unseen))
     if diagonal:
         steepest = rms**2
-    shape = _Shape.of(k)
+    most = _Shape.of(k)
+    shape = most.flatter(math.sqrt(unexplained))
     smoothness = k.loss_scale * shape.steepest * min(steepest, norm**2)
-    quiet = std * math.sqrt(weight) / _moment_units(adjacency, bound)
+    quiet = std * math.sqrt(weight) / _moment_units(adjacency, largest or bound)
     quiet *= records_changed(adjacency) * k.loss_scale  # the noise of a gradient of bound 1
     h = shape.curvature * k.loss_scale * size**2 * (a / raised)
     own = k.regulariser.l2 * size**2 / raised  # the regulariser's curvature, over its strength
@@ -202,6 +214,7 @@ def decide(
         left_of = left_of + shape.flat * (flat_of - left_of)
         for step, undone, spread in zip(steps, left_of, spread_of, strict=True):
             left = math.fsum(energy * undone)
+            left += JUMPY * whole * max(0.0, step * most.steepest / shape.steepest - 2.0)
             loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
             drawn = chance * math.fsum((1.0 - np.sqrt(undone)) ** 2)
             for c in clips:
@@ -263,6 +276,11 @@ class _Shape:
     clips: tuple[float, ...]
     flat: float = FLAT_SHARE
     cut: float = CUT
+
+    def flatter(self, factor: float) -> _Shape:
+        """A loss that bends so much less, where steps are long enough for it."""
+        bends = self.steepest * factor, self.curvature * factor
+        return replace(self, steepest=bends[0], curvature=bends[1])
 
     def clips_up_to(self, bound: float, unit: float) -> list[float]:
         """Candidate clips in absolute numbers, the last one where nothing is cut, if there is a

@@ -158,6 +158,9 @@ class Whitened(Around):
             found.variance,
             np.append(row, [std, found.risk]),
         )
+        if found.start.any():  # and nobody named another
+            named = start.any(axis=1, keepdims=True)
+            start = np.where(named, start, found.start.astype(start.dtype))
         if found.matrix.ndim == 1:
             back = 1.0 / found.matrix
         else:
@@ -167,11 +170,11 @@ class Whitened(Around):
         return replace(s, inner=inner)
 
     def _taken(self, taken: Taken, facts: Facts, start: Array) -> Array:
-        """The moment of the run before; of length one in a rehearsal, as its models are."""
-        d = facts.n_features
+        """The moment of the run before; of one feature in a rehearsal, as its models are."""
+        d, length = facts.n_features, self.whitening.moment_numbers
         if start.shape[1] == 1 < d:
-            return np.zeros(1)
-        if len(taken.moment) == (d if self._diagonal(facts) else d * (d + 1) // 2):
+            return np.zeros(length(facts, self.algorithm, 1))
+        if len(taken.moment) == length(facts, self.algorithm):
             return taken.moment
         raise InputError(
             f"The moment of the run before has {len(taken.moment)} numbers, which are not those of "
@@ -182,16 +185,17 @@ class Whitened(Around):
         """What the moment would have to take of this run's budget, over the rounds, to have noise
         of that std: by the noise of a moment that takes as much as they do."""
         inner, facts = self.algorithm, node.facts
-        after = self.mapped_facts(facts)
+        scale, after = self.whitening.labels_in(facts, inner), self.mapped_facts(facts)
         spent = inner.spends(after, node.degree, node.rounds)
         if inner.traits.shared_noise is not None:
             assert isinstance(spent, float)
-            unit = facts.worst_moment_sensitivity() / math.sqrt(spent)
+            unit = facts.worst_moment_sensitivity(scale) / math.sqrt(spent)
             if not inner.traits.masks:
                 unit = unit / after.worst_gradient_sensitivity
             alike = node.mean_std(unit, width)
         else:
-            own = node.noise_multiplier * facts.moment_sensitivity()[:, None] / np.sqrt(spent)
+            moved = facts.moment_sensitivity(scale)[:, None]
+            own = node.noise_multiplier * moved / np.sqrt(spent)
             mean = node.average((own**2).astype(dtype, copy=False))[0]
             alike = math.sqrt(max(float(np.asarray(mean, float)[0]), 0.0) / node.n_nodes)
         return (alike / std) ** 2 if std > 0 else 1.0
@@ -199,13 +203,14 @@ class Whitened(Around):
     def _moment(self, node: Node, dtype: Any) -> tuple[Array, float]:
         """The network's mean second moment with noise, one row, and the std of its entries."""
         inner, facts, ratio = self.algorithm, node.facts, self.ratio
-        value = node.second_moment(diagonal=self._diagonal(facts))
+        scale = self.whitening.labels_in(facts, inner)
+        value = node.second_moment(scale, diagonal=self._diagonal(facts))
         after = self.mapped_facts(facts)
         spent = inner.spends(after, node.degree, node.rounds)
         if inner.traits.shared_noise is not None:
             assert isinstance(spent, float)
             # in units in which it needs the noise of any other release, and so the same grid
-            unit = facts.worst_moment_sensitivity() / math.sqrt(ratio * spent)
+            unit = facts.worst_moment_sensitivity(scale) / math.sqrt(ratio * spent)
             if not inner.traits.masks:
                 unit = unit / after.worst_gradient_sensitivity
             kind = "masked" if inner.traits.masks else "correlated"
@@ -397,7 +402,8 @@ class Whitened(Around):
 
     def largest_mean(self, facts: Facts, records: float, noise: float) -> float:
         share = (records + math.sqrt(2) * noise) / facts.smallest
-        moment = facts.moment_bound() * max(1.0, share)
+        scale = self.whitening.labels_in(facts, self.algorithm)
+        moment = facts.moment_bound(scale) * max(1.0, share)
         return max(self.algorithm.largest_mean(facts, records, noise), moment)
 
     def to_plain(self) -> dict[str, Any]:

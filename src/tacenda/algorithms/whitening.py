@@ -1,6 +1,7 @@
 """Whitening before any algorithm: one release of the records' second moment, one public map.
 
     M   <- the network's mean of (1/m_i) sum_j x x'  + noise         (released once, in round 1)
+    (TreeGD asks for labels of classes too, and begins where the moment says: `outset`)
     M   =  V diag(e) V',  f_k = max(e_k, floor)                      (public from here on)
     x'  =  P' x, cut to `norm`,   P = V diag(scale / sqrt(f))        (behind the door, a new set of
                                                                       private records with a bound)
@@ -29,7 +30,9 @@ import numpy as np
 from tacenda import checks
 from tacenda._types import Array, Floats
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.outset import Outset, outset, takes_labels
 from tacenda.algorithms.spectrum import (
+    FLOOR,
     Setting,
     decide,
     descend,
@@ -42,7 +45,7 @@ from tacenda.algorithms.spectrum import (
 from tacenda.errors import InputError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
-from tacenda.questions.moments import unpacked
+from tacenda.questions.moments import label_width, moment_length, unpacked
 
 NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
@@ -94,6 +97,9 @@ class Whitening:
         How many directions are kept, of a full map; None: all.
     kind : str or None, default=None
         "full", "diagonal", or None: full up to 1000 features, diagonal above.
+    label_scale : float, default=0.2
+        Of the labels of classes in the moment, over `data_norm`, for TreeGD and a full map: they
+        tell where to begin and how long the steps may be. 0 leaves them out.
 
     Examples
     --------
@@ -109,6 +115,7 @@ class Whitening:
     scale: float | None = None
     rank: int | None = None
     kind: str | None = None
+    label_scale: float = 0.2
 
     def __post_init__(self) -> None:
         checks.between("Whitening.share", self.share, 0.0, 1.0)
@@ -116,6 +123,7 @@ class Whitening:
         for name in ("clip", "floor", "scale"):
             if getattr(self, name) is not None:
                 checks.positive(f"Whitening.{name}", getattr(self, name))
+        checks.positive("Whitening.label_scale", self.label_scale, zero=True)
         if self.rank is not None:
             checks.whole("Whitening.rank", self.rank, least=1)
         if self.kind is not None:
@@ -129,6 +137,23 @@ class Whitening:
     def kind_for(self, n_features: int) -> str:
         """Which map is made for that many features."""
         return self.kind or (FULL if n_features <= MOST_FEATURES else DIAGONAL)
+
+    def labels_in(self, facts: Facts, algorithm: Algorithm) -> float:
+        """With which scale the labels are in the moment; 0 where they are not."""
+        k = facts.constants
+        if not (algorithm.traits.tuned_by_release and takes_labels(k.loss)):
+            return 0.0
+        return (
+            0.0 if self.kind_for(facts.n_features) == DIAGONAL else self.label_scale * k.data_norm
+        )
+
+    def moment_numbers(
+        self, facts: Facts, algorithm: Algorithm, features: int | None = None
+    ) -> int:
+        """How many numbers the released moment has; of `features` in place of the records' own."""
+        width = facts.n_features if features is None else features
+        labels = label_width(self.labels_in(facts, algorithm), facts.constants.n_outputs)
+        return moment_length(width + labels, self.kind_for(facts.n_features) == DIAGONAL)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for files."""
@@ -164,6 +189,7 @@ class Chosen:
     unknown     a variance up to this one is a guess: the noise's edge, to which all that does not
                 stand out is raised at most
     risk        the forecast excess risk of the model; infinite where nothing is forecast
+    start       (K d,) of the model, before the map; zeros where nothing is told
     """
 
     matrix: Array
@@ -175,6 +201,7 @@ class Chosen:
     variance: Array
     unknown: float
     risk: float
+    start: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +234,9 @@ class Taken:
         return cls(np.asarray(row[:-2], float), float(row[-2]), float(row[-1]), drift)
 
     @classmethod
-    def stand_in(cls, facts: Facts, diagonal: bool) -> Taken:
+    def stand_in(cls, facts: Facts, whitening: Whitening, algorithm: Algorithm) -> Taken:
         """For a rehearsal: of that size, and nobody's."""
-        width = facts.n_features
-        return cls(np.zeros(width if diagonal else width * (width + 1) // 2), 1.0, math.inf)
+        return cls(np.zeros(whitening.moment_numbers(facts, algorithm)), 1.0, math.inf)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values that name it."""
@@ -235,7 +261,7 @@ def choose(
     taken: Taken | None = None,
 ) -> Chosen:
     """The map from a released second moment (d, d) whose diagonal has noise of that std; (d,): from
-    the diagonal alone.
+    the diagonal alone; with the labels behind, where `Whitening.labels_in` says that they are.
 
     weight: what was spent on it over what one of the algorithm's rounds spends; records: of all
     nodes, by public numbers that are the same at each; taken: where a run before this one has
@@ -244,8 +270,16 @@ def choose(
     forecast risk (`spectrum.decide`); the others have what was public beforehand.
     """
     diagonal = moment.ndim == 1
-    e, vectors = (moment, None) if diagonal else _eigen(moment)
     k, tuned = facts.constants, algorithm.traits.tuned_by_release
+    scale, begin = whitening.labels_in(facts, algorithm), Outset(np.zeros(1), 1.0)
+    both, labels = moment, label_width(scale, k.n_outputs)
+    moment = np.ascontiguousarray(both[:-labels, :-labels]) if labels else both
+    e, vectors = (moment, None) if diagonal else _eigen(moment)
+    if labels and vectors is not None:
+        a, edge = records_moment(e, std, k.data_norm**2), edge_of(len(e), std)
+        variance = np.where(within(e, k.data_norm**2) > edge, a, np.maximum(a, FLOOR * edge))
+        b = np.clip(np.nan_to_num(both[:-labels, -labels:] / scale), -k.data_norm, k.data_norm)
+        begin = outset(vectors, variance, b, std * math.sqrt(0.5) / scale)
     start = None if taken is None else taken.start(facts, len(e), records)
     found = decide(
         e,
@@ -263,6 +297,8 @@ def choose(
         diagonal=diagonal,
         records=records if tuned else None,
         start=start,
+        largest=facts.moment_bound(scale),
+        unexplained=begin.unexplained,
     )
     kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
     raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]
@@ -283,6 +319,7 @@ def choose(
         records_moment(e, std, k.data_norm**2, diagonal)[:kept],
         edge_of(len(e), std, diagonal),
         rounded(found.left_undone + found.noise_risk) if tuned else math.inf,
+        begin.start,
     )
 
 

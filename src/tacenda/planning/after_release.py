@@ -99,11 +99,12 @@ def _forecast(
     k, adjacency = case.facts.constants, case.facts.adjacency
     changed, bound = records_changed(adjacency), k.data_norm**2
     one = noise / (changed * k.gradient_bound * k.loss_scale)
-    std = one * math.sqrt(changed / SHARE) * bound
+    largest = case.facts.moment_bound(Whitening().labels_in(case.facts, TreeGD()))
+    std = one * math.sqrt(changed / SHARE) * largest
     fall = np.arange(1, features + 1) ** -DECAY
     e = bound * fall / fall.sum()
     weight = SHARE / (1 - SHARE) * rounds
-    found = decide(e, std, weight, rounds, k, adjacency)
+    found = decide(e, std, weight, rounds, k, adjacency, largest=largest)
     clip = k.gradient_bound if found.clip is None else found.clip
     squares = found.scale**2 / np.maximum(e, found.floor)
     assumed, outputs = Landscape.assumed(k, features), k.n_outputs

@@ -8,7 +8,7 @@ from tacenda._types import Array
 from tacenda.privacy.secrets.bounded import ALL_RECORDS, Bounded, seal
 from tacenda.privacy.secrets.door import Question
 from tacenda.questions.facts import Facts, RecordMap
-from tacenda.questions.moments import moment_length
+from tacenda.questions.moments import label_width, moment_length
 from tacenda.questions.rules import argmin_sensitivity, check_statistic, open_argmin, sample_of
 from tacenda.questions.statistics import Statistic
 
@@ -48,7 +48,8 @@ class BlankQueries:
         self, label_scale: float, label_bound: float, diagonal: bool = False
     ) -> Bounded:
         facts = self.facts
-        width = facts.n_features + (label_scale != 0.0) if self._full else 1
+        labels = label_width(label_scale, facts.constants.n_outputs)
+        width = (facts.n_features if self._full else 1) + labels
         return seal(
             np.zeros((facts.n, moment_length(width, diagonal))),
             facts.moment_sensitivity(label_scale, label_bound),

@@ -308,14 +308,12 @@ class Facts:
         return self.nonnegative_change * largest
 
     def moment_bound(self, label_scale: float = 0.0, label_bound: float = 1.0) -> float:
-        """B^2: the largest |z|^2 of a record z = (x, label_scale y); label_scale 0: of x alone."""
+        """B^2: the largest |z|^2 of a record z = (x, label_scale y); label_scale 0: of x alone. Of
+        several classes y is 1 in the place of one, and 0 in those of the others."""
         scale = checks.between("label_scale", label_scale, 0.0, SENSIBLE[1], open_ends=False)
         bound = checks.between("label_bound", label_bound, *SENSIBLE, open_ends=False)
-        if scale > 0 and self.constants.n_outputs > 1:
-            raise UnsupportedError(
-                f"label_scale must be 0 for the loss {self.constants.loss.name!r}, whose labels "
-                f"name classes and are no numbers, not {scale:g}."
-            )
+        if self.constants.n_outputs > 1:
+            bound = 1.0
         return float(self.constants.data_norm**2 + (scale * bound) ** 2)
 
     def statistic_sensitivity(self, statistic: Statistic) -> Array:

@@ -62,6 +62,12 @@ def moment_length(width: int, diagonal: bool) -> int:
     return width if diagonal else packed_length(width)
 
 
+def label_width(label_scale: float, n_outputs: int) -> int:
+    """How many numbers the label adds to a record in a second moment: none for scale 0, one for
+    each class where there are several, else one."""
+    return 0 if label_scale == 0.0 else n_outputs
+
+
 def check_matrix(matrix: Array, n_features: int) -> None:
     """Refuse a map that does not fit the records; one of shape (p,) is a diagonal matrix."""
     fits = matrix.ndim in (1, 2) and matrix.shape[0] == n_features and matrix.size > 0

@@ -13,7 +13,7 @@ from tacenda.privacy.secrets.bounded import Bounded, Sample
 from tacenda.privacy.secrets.door import Question
 from tacenda.privacy.secrets.mechanisms import ObjectiveTerms
 from tacenda.questions.facts import Facts, RecordMap
-from tacenda.questions.moments import check_bytes, check_matrix, moment_length
+from tacenda.questions.moments import check_bytes, check_matrix, label_width, moment_length
 from tacenda.questions.statistics import Statistic, checked
 
 
@@ -54,9 +54,10 @@ def check_statistic(facts: Facts, statistic: Statistic) -> None:
 
 def check_moment_bytes(facts: Facts, label_scale: float, diagonal: bool = False) -> None:
     """Refuse a second moment whose rows would not fit, from public numbers."""
+    width = facts.n_features + label_width(label_scale, facts.constants.n_outputs)
     check_bytes(
         f"The second moment of {facts.n_features} features",
-        8.0 * facts.n * moment_length(facts.n_features + (label_scale != 0.0), diagonal),
+        8.0 * facts.n * moment_length(width, diagonal),
         "use fewer features or fewer nodes in a block, or run without whitening.",
     )
 

@@ -14,7 +14,7 @@ from tacenda._types import Array
 from tacenda.algorithms.registry import code_of, from_plain
 from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.whitened import Whitened, prepared
-from tacenda.algorithms.whitening import DIAGONAL, Taken
+from tacenda.algorithms.whitening import Taken
 from tacenda.errors import PrivacyError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, ObjectiveLaplace, merged
@@ -92,8 +92,7 @@ def make_plan(contract: Contract, taken: Taken | None = None) -> RunPlan:
     algorithm = prepared(named, contract.preparation)
     if contract.continues is not None and isinstance(algorithm, Whitened):
         if taken is None:
-            diagonal = algorithm.whitening.kind_for(facts.n_features) == DIAGONAL
-            taken = Taken.stand_in(facts, diagonal)
+            taken = Taken.stand_in(facts, algorithm.whitening, algorithm.algorithm)
         algorithm = replace(algorithm, taken=taken)
     if contract.tables is not None:
         statistic = statistic_from_plain(contract.tables)

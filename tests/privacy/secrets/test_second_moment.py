@@ -35,7 +35,9 @@ COSINE = -((LABELS[0] * LABELS[1] / NORM) ** 2)
 RIGHT_ANGLE = NORM * np.array([[1.0, 0.0], [COSINE, np.sqrt(1 - COSINE**2)]])
 
 
-def store_of(rows: Any, labels: Any, offsets: Any, layout: str, divisor: float) -> Any:
+def store_of(
+    rows: Any, labels: Any, offsets: Any, layout: str, divisor: float, classes: int = 1
+) -> Any:
     kind: Any = DenseStore
     width = rows.shape[1]
     if layout == "float32":
@@ -49,8 +51,8 @@ def store_of(rows: Any, labels: Any, offsets: Any, layout: str, divisor: float) 
         labels,
         offsets,
         n_features=width,
-        n_outputs=1,
-        loss=losses.Squared(),
+        n_outputs=classes,
+        loss=losses.Squared() if classes == 1 else losses.Multinomial(),
         regulariser=regularisers.NoRegulariser(),
         strength=0.0,
         loss_scale=1.3,
@@ -65,12 +67,14 @@ def answer(
     rows = np.concatenate([x for x, _ in records])
     labels = np.concatenate([y for _, y in records])
     offsets = np.concatenate([[0], np.cumsum([len(y) for _, y in records])]).astype(np.int64)
-    store = store_of(rows, labels, offsets, layout, divisor)
+    classes = 3 if kind == "classes" else 1
+    store = store_of(rows, labels, offsets, layout, divisor, classes)
+    loss = losses.Squared() if classes == 1 else losses.Multinomial()
     constants = Constants(
-        losses.Squared(), regularisers.NoRegulariser(), 0.0, 1.3, NORM, clip_norm=0.9
+        loss, regularisers.NoRegulariser(), 0.0, 1.3, NORM, clip_norm=0.9, n_outputs=classes
     )
     n = len(records)
-    facts = Facts(np.full(n, divisor), rows.shape[1], constants, relation)
+    facts = Facts(np.full(n, divisor), rows.shape[1] * classes, constants, relation)
     given: Any = (store, np.diff(offsets), np.arange(n), facts, SimulatedNoise(1))
     if way == "floats":
         queries = Queries(*given)
@@ -123,6 +127,22 @@ def test_no_record_moves_it_further_than_declared(
 ) -> None:
     first, second, m = pairs(relation)
     assert moved(first, second, way, layout, relation, m, kind).max() <= 1.0
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("way", WAYS)
+def test_no_record_of_a_class_moves_it_further_than_declared(way: str, relation: str) -> None:
+    """Nor one whose label names none; rows at right angles, of two classes, are that far."""
+    first, second, m = pairs(relation)
+    for _, y in [*first, *second]:
+        y[:] = np.abs(y).astype(int) % 4  # of three classes
+    if relation == "replace-one":
+        first[0][0][-1], second[0][0][-1] = np.diag([NORM, NORM, 0.0])[:2]
+        first[0][1][-1], second[0][1][-1] = 0.0, 1.0
+    share = moved(first, second, way, "dense", relation, m, "classes")
+    assert share.max() <= 1.0
+    if relation == "replace-one":
+        assert share[0] > 0.98
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -200,7 +220,7 @@ def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
     x = np.array([[np.sqrt(27), np.sqrt(27), 0], [c, -c, np.sqrt(largest - 2 * 0.9606)]])
     x *= np.sqrt((1 + 1e-9) / largest)
     grid, at = np.full(2, 1 / largest), np.arange(2)
-    given = (np.zeros(2), 1.0, np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 3)
+    given = (np.zeros(2), 1.0, np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 0, 3)
 
     def apart(cut: float) -> float:
         out = np.zeros((2, 6), np.int64)

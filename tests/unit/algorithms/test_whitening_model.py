@@ -12,7 +12,8 @@ import pytest
 import tacenda as tc
 from support import TUNED, listened, packed_matrix, run_spec, shards, uneven
 from tacenda.algorithms.moments import MomentRegression
-from tacenda.algorithms.spectrum import decide
+from tacenda.algorithms.outset import outset
+from tacenda.algorithms.spectrum import decide, records_moment
 from tacenda.algorithms.treegd import TreeState
 from tacenda.algorithms.whitened import Whitened, WhitenedState
 from tacenda.algorithms.whitening import Chosen, Whitening, choose, clip_of, times
@@ -28,6 +29,7 @@ from tacenda.runtime.spec import RunSpec
 A = tc.algorithms
 N, P, ROUNDS = 5, 3, 4
 NORM, SCALE, STRENGTH = 1.3, 2.5, 0.07
+LABEL = 0.2 * NORM  # the label's weight in the moment
 RING = Topology.of(tc.graph.ring(N))
 
 
@@ -48,14 +50,25 @@ def played(
 
 
 def map_of(moment: Any, std: float, whitening: Whitening, weight: float, rounds: int) -> Any:
-    """P P', the same whichever signs the vectors have; clip and smoothness over the step."""
+    """P P', the same whichever signs the vectors have; clip and smoothness over the step. moment:
+    with the label behind, but of a diagonal."""
     diagonal = moment.ndim == 1
+    both, moment = moment, moment if diagonal else moment[:P, :P]
     e, vectors = (moment, np.eye(P)) if diagonal else np.linalg.eigh(moment)
     order = slice(None) if diagonal else slice(None, None, -1)
     e, vectors = e[order], vectors[:, order]
     k = Constants.declared(
         loss="logistic", data_norm=NORM, loss_scale=SCALE, strength=STRENGTH, classes=2
     )
+    told: dict[str, float] = {}
+    start = np.zeros(P)
+    if not diagonal:
+        edge = math.sqrt(2 * P) * std
+        a = records_moment(e, std, NORM**2)
+        variance = np.where(e > edge, a, np.maximum(a, 0.7 * edge))
+        begin = outset(vectors, variance, both[:P, P:] / LABEL, std / math.sqrt(2) / LABEL)
+        start = begin.start
+        told = {"unexplained": begin.unexplained, "largest": NORM**2 + LABEL**2}
     found = decide(
         e,
         std,
@@ -68,10 +81,21 @@ def map_of(moment: Any, std: float, whitening: Whitening, weight: float, rounds:
         clip=whitening.clip,
         tail=0.5,
         diagonal=diagonal,
+        **told,
     )
     lengths = found.scale / np.sqrt(np.maximum(e, found.floor))
     square = vectors @ np.diag(lengths**2) @ vectors.T
-    return square, found.clip, found.smoothness / found.step
+    return square, found.clip, found.smoothness / found.step, start
+
+
+def moment_of(parts: list[Any], kind: str) -> Any:
+    """The mean second moment of the records, with their labels behind but for a diagonal."""
+    found = []
+    for x, labels in parts:
+        y = LABEL * np.where(labels == "yes", 1.0, -1.0)
+        z = x if kind == "diagonal" else np.column_stack([x, y])
+        found.append(z.T @ z / len(z))
+    return np.mean(found, axis=0)
 
 
 def gradient(parts: list[Any], matrix: Any, v: Any, clip: float | None) -> Any:
@@ -92,26 +116,32 @@ def gradient(parts: list[Any], matrix: Any, v: Any, clip: float | None) -> Any:
     "settings",
     [{}, {"norm": 0.6, "clip": 0.2}, {"scale": 0.9, "norm": 2.0, "floor": 2.0, "share": 0.4}],
 )
-@pytest.mark.parametrize("epsilon", [None, 40.0])
-def test_every_round_by_hand(kind: str, settings: dict[str, Any], epsilon: float | None) -> None:
+@pytest.mark.parametrize(("epsilon", "named"), [(None, True), (40.0, True), (None, False)])
+def test_every_round_by_hand(
+    kind: str, settings: dict[str, Any], epsilon: float | None, named: bool
+) -> None:
+    """From a start that somebody named, or from where the moment says."""
     whitening = Whitening(kind=kind, **settings)
     wrapped = Whitened(A.TreeGD(noise="independent"), whitening)
-    start = np.tile(np.array([0.3, -0.2, 0.1]), (N, 1))
+    start = np.tile(np.array([0.3, -0.2, 0.1]) * named, (N, 1))
     privacy = None if epsilon is None else tc.Privacy(epsilon)
     spec, states, released, last = played(wrapped, privacy, start)
     _, parts = problem()
     sizes = np.array([len(y) for _, y in parts])
     share = whitening.share
     weight = share / (1 - share) * ROUNDS
-    moved = math.sqrt(2) * NORM**2 / sizes
+    moved = math.sqrt(2) * (NORM**2 + (LABEL**2 if kind == "full" else 0.0)) / sizes
     z = np.zeros(N) if spec.calibration is None else np.asarray(spec.calibration.plan.scale)
     std = math.sqrt(np.mean((z * moved) ** 2) / weight / N)
     row = NORM**2 * released[0].mean(axis=0)
-    moment = row if kind == "diagonal" else packed_matrix(row, P)
+    moment = row if kind == "diagonal" else packed_matrix(row, P + 1)
     if epsilon is None:
-        true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
+        true = moment_of(parts, kind)
         np.testing.assert_allclose(moment, np.diag(true) if kind == "diagonal" else true)
-    square, clip, smoothness = map_of(moment, std, whitening, weight, ROUNDS)
+    square, clip, smoothness, outset_start = map_of(moment, std, whitening, weight, ROUNDS)
+    if not named:
+        start = np.tile(outset_start, (N, 1))
+        assert start.any() == (kind == "full")
     matrix = states[0].matrix
     full = np.diag(matrix) if matrix.ndim == 1 else matrix
     np.testing.assert_allclose(full @ full.T, square, rtol=1e-7, atol=1e-10)
@@ -155,13 +185,15 @@ def test_of_shared_noise_the_map_is_that_of_the_mean_of_all(noise: str, kind: st
     z = float(np.asarray(spec.calibration.plan.scale)[0])
     row, std = seen[-1]
     weight = 0.3 / 0.7
-    per = math.sqrt(2) * NORM**2 / smallest / math.sqrt(weight * N)
+    labelled = noise == "masked" and kind == "full"  # TreeGD asks for labels too
+    bound = NORM**2 + (LABEL**2 if labelled else 0.0)
+    per = math.sqrt(2) * bound / smallest / math.sqrt(weight * N)
     if noise == "correlated":  # z is then in units of a gradient's sensitivity, clipped at 0.5
         per = per / (2 * 0.5 * SCALE / smallest)
     assert std == pytest.approx(z * per, rel=1e-9)
-    true = np.mean([x.T @ x / len(x) for x, _ in parts], axis=0)
-    found = row if kind == "diagonal" else packed_matrix(row, P)
-    exact = np.diag(true) if kind == "diagonal" else true
+    exact = moment_of(parts, "full" if labelled else "diagonal")
+    found = row if kind == "diagonal" else packed_matrix(row, len(exact))
+    exact = np.diag(exact) if kind == "diagonal" else exact
     assert np.abs(found - exact).max() < 6 * std
 
 
@@ -263,7 +295,7 @@ def test_only_what_follows_the_release_has_its_step_chosen() -> None:
     moment, std = np.diag([0.3, 0.1, 0.02]), 0.02
     e = np.array([0.3, 0.1, 0.02])
     for inner, follows in ((A.TreeGD(tail=0.3), True), (A.IPADMM(), False)):
-        found = choose(moment, std, facts, Whitening(), inner, 2.0, 20, 400.0)
+        found = choose(moment, std, facts, Whitening(label_scale=0.0), inner, 2.0, 20, 400.0)
         same = decide(
             e,
             std,

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import tacenda as tc
-from tacenda.errors import InputError, UnsupportedError
+from tacenda.errors import InputError
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets.bounded import open_values
 from tacenda.questions import moments
@@ -142,15 +142,25 @@ def test_a_grid_that_is_too_coarse_or_too_fine_is_refused() -> None:
         ask(np.arange(3), 0.0, 1.0, 0.0, 1.0)
 
 
-def test_classes_are_no_numbers() -> None:
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_classes_have_a_place_each(layout: str) -> None:
     rng = np.random.default_rng(0)
-    problem = tc.Problem(
-        [(rng.normal(size=(5, 3)) / 9, [0, 1, 2, 0, 1])], loss="multinomial", classes=(0, 1, 2)
-    )
-    asked = queries(problem, [0])
-    assert asked.second_moment(0.0, 1.0).shape == (1, 6)
-    with pytest.raises(UnsupportedError, match="label_scale must be 0"):
-        asked.second_moment(1.0, 1.0)
+    shards = [(rng.normal(size=(m, 3)) / 9, rng.integers(0, 3, m)) for m in SIZES]
+    given = [(sp.csr_matrix(x), y) for x, y in shards] if layout == "csr" else shards
+    problem = tc.Problem(given, loss="multinomial", classes=(0, 1, 2))
+    asked = queries(problem)
+    assert asked.second_moment(0.0, 1.0).shape == (3, 6)
+    z = [np.hstack([x, 0.4 * np.eye(3)[y]]) for x, y in shards]
+    exact = np.array([one.T @ one / len(one) for one in z])
+    # The bound of a number says nothing of classes
+    for bound in (1.0, 0.5):
+        found = open_values(asked.second_moment(0.4, bound))
+        np.testing.assert_allclose(unpacked(found), exact, rtol=1e-12, atol=1e-15)
+    whole = problem.store.integer_second_moment(np.arange(3), 2.0**-30, 1.0, 0.4, 1.0)
+    sizes = np.array(SIZES)[:, None, None]
+    np.testing.assert_allclose(unpacked(whole * 2.0**-30), sizes * exact, atol=30 * 2.0**-30)
+    blank = BlankQueries(asked.facts, full=True).second_moment(0.4, 1.0)
+    assert blank.shape == (3, 21)
 
 
 def test_a_table_that_does_not_fit_is_refused_from_public_numbers(monkeypatch: Any) -> None:
@@ -174,9 +184,9 @@ def test_blank_records_answer_with_the_true_sensitivity() -> None:
     problem, _ = make("dense")
     real = queries(problem)
     for full, diagonal, length in (
-        (False, False, 1),
+        (False, False, 3),
         (True, False, 21),
-        (False, True, 1),
+        (False, True, 2),
         (True, True, 6),
     ):
         blank = BlankQueries(real.facts, full).second_moment(0.5, 2.0, diagonal)

@@ -30,30 +30,37 @@ def bounded_record(
     norm: float,
     label_scale: float,
     label_bound: float,
+    label_width: int,
     cut: float,
     z: Any,
 ) -> None:
     """z = sqrt(weight_j) (x_j cut to `norm`, label_scale * y_j with y_j cut to `label_bound`), all
     of it cut to `cut`; z = 0 where |x_j| is no finite number, and a label that is none counts as 0.
 
-    z (p,) without the label if label_scale is 0, else (p + 1,).
+    z (p + label_width,): without the label for 0; of several classes, label_scale stands in the
+    place of the class y_j, and zeros in those of the others.
     """
     z[:] = 0.0
     if not norms[j] < math.inf:
         return
-    p = z.shape[0] if label_scale == 0.0 else z.shape[0] - 1
+    p = z.shape[0] - label_width
     factor = shrink(1.0, norms[j], norm)
     length = factor * norms[j]
-    y = 0.0
-    if label_scale != 0.0:
+    y, at = 0.0, p
+    if label_width > 0:
         y = labels[j]
-        y = clamped(y, -label_bound, label_bound) if abs(y) <= math.inf else 0.0
+        if label_width == 1:
+            y = clamped(y, -label_bound, label_bound) if abs(y) <= math.inf else 0.0
+        elif 0.0 <= y < label_width:
+            y, at = 1.0, p + int(y)
+        else:
+            y = 0.0
         y *= label_scale
         length = math.sqrt(length * length + y * y)
     shorter = shrink(1.0, length, cut) * math.sqrt(weight_at(weights, j))
     add(rows, j, factor * shorter, z, 0, p)
-    if label_scale != 0.0:
-        z[p] = y * shorter
+    if label_width > 0:
+        z[at] = y * shorter
 
 
 @njit(**FAST)
@@ -69,6 +76,7 @@ def second_moments(
     norm: float,
     label_scale: float,
     label_bound: float,
+    label_width: int,
     width: int,
     divisors: Any,
     out: Any,
@@ -81,7 +89,17 @@ def second_moments(
         total[:] = 0.0
         for j in range(first[k], last[k]):
             bounded_record(
-                rows, labels, weights, norms, j, norm, label_scale, label_bound, math.inf, z
+                rows,
+                labels,
+                weights,
+                norms,
+                j,
+                norm,
+                label_scale,
+                label_bound,
+                label_width,
+                math.inf,
+                z,
             )
             at = 0
             for a in range(width):
@@ -112,6 +130,7 @@ def integer_moments(
     norm: float,
     label_scale: float,
     label_bound: float,
+    label_width: int,
     width: int,
     cut: Any,
     grid: Any,
@@ -130,7 +149,17 @@ def integer_moments(
         roomy = (last[k] - first[k]) * most < TOP
         for j in range(first[k], last[k]):
             bounded_record(
-                rows, labels, weights, norms, j, norm, label_scale, label_bound, cut[k], z
+                rows,
+                labels,
+                weights,
+                norms,
+                j,
+                norm,
+                label_scale,
+                label_bound,
+                label_width,
+                cut[k],
+                z,
             )
             at = 0
             for a in range(width):
@@ -162,6 +191,7 @@ def diagonals(
     norm: float,
     label_scale: float,
     label_bound: float,
+    label_width: int,
     width: int,
     divisors: Any,
     out: Any,
@@ -173,7 +203,17 @@ def diagonals(
         total[:] = 0.0
         for j in range(first[k], last[k]):
             bounded_record(
-                rows, labels, weights, norms, j, norm, label_scale, label_bound, math.inf, z
+                rows,
+                labels,
+                weights,
+                norms,
+                j,
+                norm,
+                label_scale,
+                label_bound,
+                label_width,
+                math.inf,
+                z,
             )
             for a in range(width):
                 total[a] += z[a] * z[a]
@@ -194,6 +234,7 @@ def integer_diagonals(
     norm: float,
     label_scale: float,
     label_bound: float,
+    label_width: int,
     width: int,
     cut: Any,
     grid: Any,
@@ -208,7 +249,17 @@ def integer_diagonals(
         most = cut[k] * cut[k] / grid[k]
         for j in range(first[k], last[k]):
             bounded_record(
-                rows, labels, weights, norms, j, norm, label_scale, label_bound, cut[k], z
+                rows,
+                labels,
+                weights,
+                norms,
+                j,
+                norm,
+                label_scale,
+                label_bound,
+                label_width,
+                cut[k],
+                z,
             )
             for a in range(width):
                 if z[a] != 0.0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacenda._types import Array, Floats, Ints
 from tacenda.errors import InputError
-from tacenda.questions.moments import moment_length, packed_length
+from tacenda.questions.moments import label_width, moment_length, packed_length
 from tacenda.questions.store.table import Table, checked_grid
 from tacenda.threads import in_parts
 
@@ -37,11 +37,13 @@ class Moments(Table):
         (b, q) of its diagonal alone.
 
         z = x_j, cut to `norm`, and behind it label_scale * y_j, with y_j cut to label_bound, unless
-        label_scale is 0.
+        label_scale is 0; of several classes label_scale in the place of y_j, and zeros in the
+        others'.
         """
         nodes = self._positions(nodes)
         self.count_reads(nodes)
-        width = self.n_features + (label_scale != 0.0)
+        labels = label_width(label_scale, self.n_outputs)
+        width = self.n_features + labels
         kernels = self._moment_kernels
         out = np.empty((len(nodes), moment_length(width, diagonal)))
         in_parts(
@@ -57,6 +59,7 @@ class Moments(Table):
             float(norm),
             float(label_scale),
             float(label_bound),
+            labels,
             width,
             self.divisors[nodes],
             out,
@@ -89,7 +92,8 @@ class Moments(Table):
         """
         nodes = self._positions(nodes)
         self.count_reads(nodes)
-        width = self.n_features + (label_scale != 0.0)
+        labels = label_width(label_scale, self.n_outputs)
+        width = self.n_features + labels
         square = norm**2 + (label_scale * label_bound) ** 2
         grid = checked_grid(grid, nodes, square)
         room = square - (0.0 if diagonal else math.sqrt(packed_length(width))) * grid
@@ -113,6 +117,7 @@ class Moments(Table):
             float(norm),
             float(label_scale),
             float(label_bound),
+            labels,
             width,
             np.sqrt(room) * (1.0 - max(1e-12, width * 2.0**-50)),
             grid,

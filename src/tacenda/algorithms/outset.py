@@ -1,0 +1,64 @@
+"""Where a descent sets out, and how much the loss bends there: from a moment with the label in it.
+
+With labels y of -1 and +1 the moment of (x, s y) tells M = E xx' and b = E xy at once, for
+(1 + s^2/|x|^2) times the noise on M. Their least squares solution u = M^-1 b is close to the best
+line for y, and
+
+    explained = b'u              the share of the labels' squares: of their mean and of what varies
+    1 - explained                4 p (1 - p) on average: the curvature over its most, 1/4
+    r = sqrt(explained)          so long are the predictions x'u
+    w = u ln((1 + r)/(1 - r))/r  scores with the log-odds that r means
+
+Of K classes y is 1 in the place of one and 0 in the others', and b and u have K columns; r^2 is
+(explained - 1/K)/(1 - 1/K), and 1 + r above is 1 + (K - 1) r: the scores of a class with a share q,
+the others alike. If one class is frequent, r is near 1, and steps that are made for classes alike
+would be far too short. All this follows from released numbers, and costs no more privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tacenda._types import Array, Floats
+from tacenda.losses import Loss
+
+CLEAR = 9.0  # squares of b count from so many times their noise's variance
+LEAST = 1e-3  # of the labels' variance stays unexplained, whatever was released
+
+
+class Outset(NamedTuple):
+    """start (K d,): scores' weights to begin with. unexplained: 1 - r^2; 1.0 where nothing is
+    known."""
+
+    start: Array
+    unexplained: float
+
+
+def takes_labels(loss: Loss) -> bool:
+    """Whether the loss is that of classes whose log-odds the scores are."""
+    return loss.predicts in ("log-odds", "order", "hazard")
+
+
+def outset(vectors: Array, variance: Floats, b: Array, std: float) -> Outset:
+    """Where to begin, from E xy = `b` (d, 1), or (d, K), whose entries have noise of that std.
+
+    vectors (d, d), variance (d,): along which the records vary and by how much, at least, so that
+    little is explained rather than too much. What stands out of the noise counts, and as far.
+    """
+    along = (vectors[:, :, None] * b[:, None, :]).sum(axis=0)
+    squares = along * along
+    clear = np.maximum(1.0 - CLEAR * std**2 / np.maximum(squares, 1e-300), 0.0)
+    u = along * clear / variance[:, None]
+    # The square of a noisy number is too large by the noise's variance
+    explained = math.fsum(((squares - std**2) * clear / variance[:, None]).ravel())
+    unsure = 2.0 * std * math.sqrt(math.fsum((u * u).ravel()))
+    classes = max(b.shape[1], 2)
+    chance = 1.0 / classes if b.shape[1] > 1 else 0.0
+    left = (max(1.0 - explained, 0.0) + unsure) / (1.0 - chance)
+    unexplained = min(max(left, LEAST), 1.0)
+    r = math.sqrt(1.0 - unexplained)
+    longer = math.log((1.0 + (classes - 1) * r) / (1.0 - r)) / r if r > 0 else 0.0
+    return Outset(longer * (vectors @ u).T.ravel(), unexplained)

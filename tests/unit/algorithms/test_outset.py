@@ -1,0 +1,94 @@
+"""Where a descent begins, against least squares by NumPy, and what noise alone does to it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacenda import losses
+from tacenda.algorithms.outset import LEAST, outset, takes_labels
+
+
+def moments(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    e, vectors = np.linalg.eigh(x.T @ x / len(x))
+    return vectors, e, x.T @ y.reshape(len(y), -1) / len(x)
+
+
+def test_without_noise_it_is_the_least_squares_line_for_the_labels() -> None:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 0.5)])
+    y = np.where(rng.random(300) < 1 / (1 + np.exp(2 - 2 * x[:, 0])), 1.0, -1.0)
+    line, *_ = np.linalg.lstsq(x, y)
+    share = np.mean((x @ line) ** 2)
+    found = outset(*moments(x, y), 0.0)
+    assert found.unexplained == pytest.approx(1 - share)
+    r = math.sqrt(share)
+    assert found.start == pytest.approx(line * math.log((1 + r) / (1 - r)) / r)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.2, 0.5, 0.97])
+def test_where_only_the_mean_is_to_be_learnt_it_has_the_log_odds(rate: float) -> None:
+    y = np.where(np.arange(1000) < 1000 * rate, 1.0, -1.0)
+    x = np.full((1000, 1), 0.7)
+    found = outset(*moments(x, y), 0.0)
+    assert (x @ found.start)[0] == pytest.approx(math.log(rate / (1 - rate)), abs=1e-9)
+    assert found.unexplained == pytest.approx(4 * rate * (1 - rate))
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.05, 0.05), (0.02, 0.02, 0.02, 0.94), (0.5, 0.5)])
+def test_of_classes_it_has_the_scores_of_their_shares(shares: tuple[float, ...]) -> None:
+    """Exactly where all but one are alike."""
+    k, n = len(shares), 1000
+    y = np.repeat(np.eye(k), [round(n * s) for s in shares], axis=0)
+    found = outset(*moments(np.full((n, 1), 0.7), y), 0.0)
+    scores = 0.7 * found.start
+    assert np.exp(scores) / np.exp(scores).sum() == pytest.approx(shares)
+    squares = math.fsum(s * s for s in shares)
+    assert found.unexplained == pytest.approx((1 - squares) / (1 - 1 / k))
+
+
+def test_noise_alone_is_no_start() -> None:
+    """Nor does it make a step longer, but in one of many tries."""
+    rng = np.random.default_rng(1)
+    vectors, _ = np.linalg.qr(rng.normal(size=(12, 12)))
+    found = [outset(vectors, np.full(12, 0.05), rng.normal(size=(12, 1)), 1.0) for _ in range(300)]
+    moved = [one.start.any() for one in found]
+    assert np.mean(moved) < 1 - 0.997**12 + 0.05  # nine variances: three in a thousand
+    assert min(one.unexplained for one in found) == 1.0
+
+
+@given(
+    seed=st.integers(0, 500),
+    d=st.integers(1, 6),
+    k=st.integers(1, 4),
+    std=st.sampled_from([0.0, 1e-9, 1e-2, 1.0]),
+    size=st.sampled_from([0.0, 1e-200, 1e-3, 1.0, 1e9]),
+)
+@settings(max_examples=60)
+def test_whatever_was_released_it_is_finite(
+    seed: int, d: int, k: int, std: float, size: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    found = outset(vectors, 10.0 ** rng.uniform(-9, 0, d), size * rng.normal(size=(d, k)), std)
+    assert np.isfinite(found.start).all()
+    assert LEAST <= found.unexplained <= 1.0
+
+
+def test_a_louder_release_never_explains_more() -> None:
+    vectors, variance, b = np.eye(2), np.array([0.3, 0.1]), np.array([[-0.4], [0.05]])
+    left = [outset(vectors, variance, b, std).unexplained for std in (0.0, 1e-3, 1e-2, 0.1, 1.0)]
+    assert left == sorted(left) and left[0] < 0.5 and left[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [("logistic", True), ("hinge", False), ("squared", False), ("multinomial", True)],
+)
+def test_which_losses_have_such_labels(name: str, takes: bool) -> None:
+    assert takes_labels(losses.by_name(name)) is takes
