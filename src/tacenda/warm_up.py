@@ -26,7 +26,7 @@ _NODES = "n n f2' f1 f f1"
 KERNELS = (  # in the order in which a run needs them
     ("questions.kernels.eigen", "_rotate", "f2 f2 n"),
     ("questions.kernels.gradient", "are_positions", "i1' n"),
-    ("questions.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n f1 f1' i2"),
+    ("questions.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n n f1 f1' i2"),
     ("privacy.noise.streams", "release_normal", "n n u1 i1 n n f2 f1 f2 f1 f2"),
     ("privacy.noise.streams", "edge_words", "n n u1 i1 i1 f1 n n u2"),
     ("graph.kernels", "breadth_first", "i1' i1' n i1 i1"),

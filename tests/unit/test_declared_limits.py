@@ -155,6 +155,7 @@ RULES = [
         Rule(f"Whitening.{name}", lambda v, name=name: Whitening(**{name: v}), NOT_ABOVE_0[:-1])
         for name in ("clip", "floor", "scale")
     ),
+    Rule("Whitening.label_scale", lambda v: Whitening(label_scale=v), BELOW_0[:-1], (None, 0.3)),
     Rule("Whitening.rank", lambda v: Whitening(rank=v), no_less(1), (None, 1)),
     Rule("Whitening.kind", lambda v: Whitening(kind=v), ("", "nonsense", 1), (None, "full")),
     Rule("prepare.name", Whitening.from_plain, ({"name": "white"},), ({}, {"name": "whitening"})),

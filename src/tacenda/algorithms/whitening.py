@@ -55,6 +55,7 @@ FOR_NEXT = "for_next"  # what a next run takes over (`Taken.row`)
 DRIFT = 0.01
 STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
+LABEL_SCALE = 0.2
 # For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
@@ -97,9 +98,9 @@ class Whitening:
         How many directions are kept, of a full map; None: all.
     kind : str or None, default=None
         "full", "diagonal", or None: full up to 1000 features, diagonal above.
-    label_scale : float, default=0.2
+    label_scale : float or None, default=None
         Of the labels of classes in the moment, over `data_norm`, for TreeGD and a full map: they
-        tell where to begin and how long the steps may be. 0 leaves them out.
+        tell where to begin and how long the steps may be. 0 leaves them out; None: 0.2.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class Whitening:
     scale: float | None = None
     rank: int | None = None
     kind: str | None = None
-    label_scale: float = 0.2
+    label_scale: float | None = None
 
     def __post_init__(self) -> None:
         checks.between("Whitening.share", self.share, 0.0, 1.0)
@@ -123,7 +124,8 @@ class Whitening:
         for name in ("clip", "floor", "scale"):
             if getattr(self, name) is not None:
                 checks.positive(f"Whitening.{name}", getattr(self, name))
-        checks.positive("Whitening.label_scale", self.label_scale, zero=True)
+        if self.label_scale is not None:
+            checks.between("Whitening.label_scale", self.label_scale, 0.0, 1e9, open_ends=False)
         if self.rank is not None:
             checks.whole("Whitening.rank", self.rank, least=1)
         if self.kind is not None:
@@ -141,11 +143,10 @@ class Whitening:
     def labels_in(self, facts: Facts, algorithm: Algorithm) -> float:
         """With which scale the labels are in the moment; 0 where they are not."""
         k = facts.constants
-        if not (algorithm.traits.tuned_by_release and takes_labels(k.loss)):
+        asked = algorithm.traits.tuned_by_release and takes_labels(k.loss)
+        if not asked or self.kind_for(facts.n_features) == DIAGONAL:
             return 0.0
-        return (
-            0.0 if self.kind_for(facts.n_features) == DIAGONAL else self.label_scale * k.data_norm
-        )
+        return (LABEL_SCALE if self.label_scale is None else self.label_scale) * k.data_norm
 
     def moment_numbers(
         self, facts: Facts, algorithm: Algorithm, features: int | None = None
@@ -271,7 +272,7 @@ def choose(
     """
     diagonal = moment.ndim == 1
     k, tuned = facts.constants, algorithm.traits.tuned_by_release
-    scale, begin = whitening.labels_in(facts, algorithm), Outset(np.zeros(1), 1.0)
+    scale, begin = whitening.labels_in(facts, algorithm), Outset(np.zeros(facts.dim), 1.0)
     both, labels = moment, label_width(scale, k.n_outputs)
     moment = np.ascontiguousarray(both[:-labels, :-labels]) if labels else both
     e, vectors = (moment, None) if diagonal else _eigen(moment)

@@ -136,6 +136,7 @@ class PrepareSection(Section):
     norm: float = 1.0
     clip: float | None = None
     floor: float | None = None
+    label_scale: float | None = None
     scale: float | None = None
     rank: int | None = None
     kind: Literal["full", "diagonal"] | None = None

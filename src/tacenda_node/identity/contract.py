@@ -152,6 +152,7 @@ class PrepareTerms(_Part):
     scale: Positive | None = None
     rank: Annotated[int, Field(ge=1)] | None = None
     kind: Literal["full", "diagonal"] | None = None
+    label_scale: Annotated[float, Field(ge=0)] | None = None
 
 
 class EvaluationTerms(_Part):
