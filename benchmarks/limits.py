@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.strengths import SETS as ALL
 from tacenda.algorithms.treegd import TreeGD
-from tacenda.algorithms.whitening import Chosen, Whitening, choose
+from tacenda.algorithms.whitening import LABEL_SCALE, Chosen, Whitening, choose
 from tacenda.estimators.scaling import Scaling
 from tacenda.formats.files import write_json
 from tacenda.privacy.accounting.calibration import gaussian_mu
@@ -66,7 +66,7 @@ class Trial:
         constants = Constants.declared(**given)
         self.facts = Facts(np.full(1, float(n)), d, constants, "replace-one")
         self.moment = {}
-        for scale in (0.0, 0.2):
+        for scale in (0.0, LABEL_SCALE):
             z = np.column_stack([self.x, scale * self.y]) if scale else self.x
             self.moment[scale] = z.T @ z / n
 
@@ -103,7 +103,7 @@ class Trial:
     def cell(self, seeds: list[int]) -> dict[str, Any]:
         """Log losses of each seed, and of the best of the grid with its place."""
         plain = [self.released(0.0, seed) for seed in seeds]
-        told = [self.released(0.2, seed) for seed in seeds]
+        told = [self.released(LABEL_SCALE, seed) for seed in seeds]
         found: dict[str, Any] = {
             "without": [self.loss(one, seed) for one, seed in zip(plain, seeds, strict=True)],
             "library": [self.loss(one, seed) for one, seed in zip(told, seeds, strict=True)],

@@ -21,8 +21,8 @@ where it stands out. How the features go together is not known, so the steepest 
 all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
 
 Of classes the moment also tells how much of the labels is left to explain (`outset`): the loss
-bends sqrt(unexplained) as much. The root, since records that bend as much as ever are among the
-others; a step that is too long for them counts as JUMPY.
+bends sqrt(2 unexplained) as much, where that is below 1. The root and the 2, since records that
+bend as much as ever are among the others; a step that is too long for them counts as JUMPY.
 
 Clip and step are those with the least forecast excess risk of T steps eta and a tail average, on
 h_k = curvature * scale^2 a_k/f_k, with the signal of weights alike in all directions. So is the
@@ -185,7 +185,7 @@ def decide(
     if diagonal:
         steepest = rms**2
     most = _Shape.of(k)
-    shape = most.flatter(math.sqrt(unexplained))
+    shape = most.flatter(math.sqrt(min(1.0, 2.0 * unexplained)))
     smoothness = k.loss_scale * shape.steepest * min(steepest, norm**2)
     quiet = std * math.sqrt(weight) / _moment_units(adjacency, largest or bound)
     quiet *= records_changed(adjacency) * k.loss_scale  # the noise of a gradient of bound 1

@@ -55,7 +55,7 @@ FOR_NEXT = "for_next"  # what a next run takes over (`Taken.row`)
 DRIFT = 0.01
 STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
-LABEL_SCALE = 0.2
+LABEL_SCALE = 0.15
 # For an algorithm that does not follow the release:
 ROW_NORM = 0.7  # expected norm of a mapped row, over the norm to which it is cut
 CLIP = 0.5  # of the loss's slope: most gradients are far below it near the optimum
@@ -100,7 +100,7 @@ class Whitening:
         "full", "diagonal", or None: full up to 1000 features, diagonal above.
     label_scale : float or None, default=None
         Of the labels of classes in the moment, over `data_norm`, for TreeGD and a full map: they
-        tell where to begin and how long the steps may be. 0 leaves them out; None: 0.2.
+        tell where to begin and how long the steps may be. 0 leaves them out; None: 0.15.
 
     Examples
     --------

@@ -29,7 +29,7 @@ from tacenda.runtime.spec import RunSpec
 A = tc.algorithms
 N, P, ROUNDS = 5, 3, 4
 NORM, SCALE, STRENGTH = 1.3, 2.5, 0.07
-LABEL = 0.2 * NORM  # the label's weight in the moment
+LABEL = 0.15 * NORM  # the label's weight in the moment
 RING = Topology.of(tc.graph.ring(N))
 
 
