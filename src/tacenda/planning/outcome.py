@@ -11,6 +11,7 @@ import numpy as np
 
 from tacenda import checks
 from tacenda.algorithms.base import Algorithm
+from tacenda.algorithms.whitened import Whitened
 from tacenda.engines import Workers
 from tacenda.graph.topology import Topology
 from tacenda.graph.tree import spanning_tree
@@ -24,6 +25,7 @@ from tacenda.privacy.accounting.calibration import gaussian_mu
 from tacenda.privacy.accounting.curves import GaussianProfile
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.facts import Facts
+from tacenda.questions.moments import packed_length
 from tacenda.terms.method import SETTINGS, Method
 from tacenda.words import counted
 
@@ -203,9 +205,10 @@ class Plan:
 
     @property
     def _moment(self) -> int:
-        """Numbers of a released second moment."""
-        features = self.facts.dim // self.facts.constants.n_outputs
-        return features * (features + 1) // 2
+        """Numbers of a released second moment, with the labels where they are in it."""
+        if isinstance(self.algorithm, Whitened):
+            return self.algorithm.whitening.moment_numbers(self.facts, self.algorithm.algorithm)
+        return packed_length(self.facts.n_features)
 
     @property
     def exchanges(self) -> int:
