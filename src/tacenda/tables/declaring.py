@@ -34,7 +34,9 @@ def declared(found: Description, schema: Schema, outside: float = 0.02, knots: i
     """
     checks.whole("knots", knots, least=0)
     share = checks.between("outside", outside, 0.0, 0.5)
-    cost = "without noise" if found.privacy is None else f"epsilon {found.privacy.epsilon:.4g}"
+    origin = "table without noise"
+    if found.privacy is not None:
+        origin = f"private table, epsilon {found.privacy.epsilon:.4g}"
     known = {column.name: k for k, column in enumerate(found.asked.columns)}
     columns: list[Any] = []
     for column in schema.columns:
@@ -62,7 +64,7 @@ def declared(found: Description, schema: Schema, outside: float = 0.02, knots: i
             if column.impute is None and shares:
                 update["impute"] = max(shares, key=lambda level: shares[level])
         if update:
-            update["source"] = f"private table, {cost}"
+            update["source"] = origin
             update["confirmed"] = True
         columns.append(column.model_copy(update=update))
     made = schema.model_copy(update={"columns": tuple(columns)})
