@@ -13,7 +13,7 @@ from chain_scenes import BOTH, PERSON, RECORD, ROWS, TRAVELLER, Family, Pair, Sc
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.newton import HazardNewton
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.inference import GradientMoments
+from tacenda.inference import GradientMoments, LossScales
 from tacenda.questions.counts import ClassCounts, CountSums, QuantileSums, ValueSums
 from tacenda.questions.hazards import HazardMoments
 from tacenda.questions.outcomes import OutcomeCounts
@@ -63,6 +63,10 @@ EXAMPLES: dict[str, Callable[[], tuple[Statistic, Family]]] = {
     "candidate-scores": lambda: (
         CandidateScores(((1.0, 0.0), (2.0, 0.0)), "accuracy"),
         _two_classes((0.0, 0.0)),
+    ),
+    "loss scales": lambda: (
+        LossScales("squared"),
+        _numbers(Pair("a large and a small residual", X, 1.0, X, 0.0)),
     ),
     "gradient moments": lambda: (GradientMoments(2, "logistic"), _two_classes((3.0, 0.0))),
     "hazard-moments": lambda: (

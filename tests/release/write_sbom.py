@@ -13,6 +13,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from tacenda._version import RELEASE
+
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "deploy" / "tacenda.cdx.json"
 OWN = ("test", "docs", "fuzz", "bench", "dev", "release", "deploy", "mutants")  # for developers
@@ -64,6 +66,7 @@ def bill(project: dict[str, Any]) -> dict[str, Any]:
 def text() -> str:
     """The file as it should be."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project["version"] = RELEASE
     return json.dumps(bill(project), indent=1) + "\n"
 
 

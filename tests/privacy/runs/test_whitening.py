@@ -131,7 +131,8 @@ def map_is_made_of_what_was_released(kind: str = "full") -> None:
         state = played(spec, data, 1)._hosts[0].state
     plan = spec.calibration.plan
     weight = 0.2 / 0.8 * ROUNDS
-    std = plan.scale * spec.facts.moment_sensitivity() / np.sqrt(weight)
+    labels = spec.algorithm.whitening.labels_in(spec.facts, spec.algorithm.algorithm)
+    std = plan.scale * spec.facts.moment_sensitivity(labels) / np.sqrt(weight)
     row = released[0].mean(axis=0)
     again = choose(
         row if kind == "diagonal" else unpacked(row),
@@ -162,14 +163,16 @@ def opened(honest: Any) -> Any:
     def moment(self: Any, node: Any, dtype: Any) -> Any:
         honest(self, node, dtype)
         diagonal = self.whitening.kind == "diagonal"
-        return open_values(node.second_moment(diagonal=diagonal)).mean(axis=0), 0.0
+        labels = self.whitening.labels_in(node.facts, self.algorithm)
+        return open_values(node.second_moment(labels, diagonal=diagonal)).mean(axis=0), 0.0
 
     return moment
 
 
 def opened_without_release(honest: Any) -> Any:
     def moment(self: Any, node: Any, dtype: Any) -> Any:
-        return np.asarray(node.second_moment()).mean(axis=0), 0.0
+        labels = self.whitening.labels_in(node.facts, self.algorithm)
+        return np.asarray(node.second_moment(labels)).mean(axis=0), 0.0
 
     return moment
 
@@ -179,7 +182,8 @@ def twice(honest: Any) -> Any:
 
     def moment(self: Any, node: Any, dtype: Any) -> Any:
         first = honest(self, node, dtype)
-        return honest(self, node, dtype) if len(first[0]) > 1 else first
+        rehearsed = 3  # numbers of one feature and one label
+        return honest(self, node, dtype) if len(first[0]) > rehearsed else first
 
     return moment
 

@@ -13,16 +13,14 @@ import pytest
 import statsmodels.api as sm
 from benchmarks import interval_coverage as study
 
-RNG = np.random.default_rng(4)
-
 
 def population(label: tuple[float, float] | None) -> study.Population:
-    n = 400
-    t = pd.DataFrame({"a": RNG.uniform(0, 2, n), "null": RNG.uniform(0, 1, n)})
-    t["kind"] = RNG.choice(["p", "q"], n)
+    n, rng = 400, np.random.default_rng(4)
+    t = pd.DataFrame({"a": rng.uniform(0, 2, n), "null": rng.uniform(0, 1, n)})
+    t["kind"] = rng.choice(["p", "q"], n)
     score = t.a - 1 + (t.kind == "q")
-    noisy = np.clip(score + RNG.normal(size=n), -3, 3)
-    t["y"] = noisy if label else (RNG.random(n) < 1 / (1 + np.exp(-score))) * 1.0
+    noisy = np.clip(score + rng.normal(size=n), -3, 3)
+    t["y"] = noisy if label else (rng.random(n) < 1 / (1 + np.exp(-score))) * 1.0
     columns = {"a": (0, 2), "kind": ["p", "q"], "null": (0, 1)}
     return study.Population(t, columns, label, 2000)
 

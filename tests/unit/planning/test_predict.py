@@ -198,8 +198,9 @@ def test_every_kind_of_loss_is_predicted(loss: str) -> None:
 
 def test_a_prediction_is_explained_in_lines() -> None:
     found = tc.plan(100, 5, tc.graph.ring(4), 1.0).predict(trials=1, seed=5)
-    first, *rest = found.explain().split("\n")
+    first, span, *rest = found.explain().split("\n")
     assert first.startswith("Predicted excess risk ") and first.endswith("mean and range.")
+    assert span.startswith(f"  - Expect {found.range.low:.2g} to {found.range.high:.2g}, accuracy ")
     assert rest == [f"  - {assumption}" for assumption in found.assumptions]
 
 

@@ -185,9 +185,9 @@ def test_time_on_a_tree_by_hand() -> None:
     """A path of 3: depth 1, the middle sends up to nobody and down to two."""
     plan = tc.plan(200, 10, tc.graph.path(3), 1.0)
     assert plan.sums == 22 and plan.messages == 22 * 2 * 2
-    assert plan.bytes == 8 * 4 * (10 * 21 + 55)
+    assert plan.bytes == 8 * 4 * (10 * 21 + 66)
     assert plan.exchanges == 2 * 22
-    rows = 8 * (10 * 21 + 55) * 3 / 1000
+    rows = 8 * (10 * 21 + 66) * 3 / 1000
     assert plan.seconds(0.1, 1000.0) == pytest.approx(44 * 0.1 + 2 * rows)
 
 
