@@ -42,24 +42,33 @@ def certs_request(
         bool, typer.Option(help="Rotate: make a new TLS key; the old one is kept beside it.")
     ] = False,
     self_signed: Annotated[
-        bool,
-        typer.Option(help="No authority: sign it with the member's own key, for a new contract."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            help="No authority: sign it with the member's own key. By default as the present "
+            "certificate was."
+        ),
+    ] = None,
 ) -> None:
     """Write a new certificate request, before the old certificate expires or with a new key.
+
+    A member that signs its own certificate gets the new one at once. The others learn of it by a
+    new card in the contract: `tacenda certs show --card`, then `tacenda contract amend --replace`.
 
     Example: tacenda certs request east --identity east/identity --new-key --self-signed
     """
     from tacenda_node.identity import certificates as identities
 
-    if self_signed:
-        path = identities.request(identity, name, new_key=new_key)
-        identities.self_sign(identity, name)
-        mine = identities.Identity.read(identity)
-        typer.echo(f"A new certificate is in {path.parent}, fingerprint {mine.fingerprint}.")
+    own = identities.is_self_signed(identity) if self_signed is None else self_signed
+    path = identities.request(identity, name, new_key=new_key)
+    if not own:
+        typer.echo(f"Send {path} to whoever signs certificates.")
         return
+    identities.self_sign(identity, name)
+    mine = identities.Identity.read(identity)
     typer.echo(
-        f"Send {identities.request(identity, name, new_key=new_key)} to whoever signs certificates."
+        f"A new certificate is in {path.parent}, fingerprint {mine.fingerprint}.\n"
+        f"Next, a card for the contract: tacenda certs show --identity {identity} "
+        f"--card {name}.card --address HOST:PORT --size RECORDS"
     )
 
 

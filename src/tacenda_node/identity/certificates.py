@@ -131,6 +131,12 @@ def self_sign(folder: str | Path, name: str, days: int = SELF_SIGNED_DAYS) -> x5
     return certificate
 
 
+def is_self_signed(folder: str | Path) -> bool:
+    """Whether the certificate in `folder` is one that its member signed itself."""
+    own, issuer = (Path(folder) / name for name in (CERTIFICATE, AUTHORITY))
+    return own.exists() and issuer.exists() and own.read_bytes() == issuer.read_bytes()
+
+
 def adopt(
     folder: str | Path,
     certificate: str | Path,
@@ -230,7 +236,8 @@ class Identity:
             if own != tls_key_of(keys.tls).public_key():
                 raise StateError(
                     f"{place / CERTIFICATE} was not made for the key in "
-                    f"{keys.tls.key or 'the key store'}; request a new certificate."
+                    f"{keys.tls.key or 'the key store'}; have "
+                    f"{REQUEST} signed (`tacenda certs request`, or --self-signed)."
                 )
         if keys.signing.sign_command is None:
             signing_key_of(keys.signing)

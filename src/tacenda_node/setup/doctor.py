@@ -195,7 +195,7 @@ def _certificate(mine: Identity) -> Finding:
         "certificate",
         days > SOON_DAYS and not wrong,
         wrong or f"{mine.name}, {counted(round(days), 'day')} left",
-        "renew: tacenda certs request, have it signed, new card",
+        "renew: tacenda certs request, then a new card in the contract (contract amend --replace)",
     )
 
 

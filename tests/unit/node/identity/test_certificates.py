@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from typer.testing import CliRunner
 
 from node_stage import made_identity
 from tacenda.errors import InputError, StateError
+from tacenda_node.commands.certs import certs_app
 from tacenda_node.identity import certificates as identity
 
 
@@ -71,6 +73,24 @@ def test_rotation_makes_a_new_key_and_keeps_the_old(tmp_path: Path) -> None:
     after = identity.Identity.read(tmp_path / "a")
     assert after.fingerprint != before.fingerprint
     assert after.signing_key == before.signing_key
+
+
+def test_a_request_is_signed_as_the_present_certificate_was(tmp_path: Path) -> None:
+    """A member that signed its own certificate needs no flag to renew it."""
+    alone, other = tmp_path / "alone", tmp_path / "other"
+    identity.init(alone, "a")
+    assert not identity.is_self_signed(alone)
+    identity.self_sign(alone, "a")
+    before = identity.Identity.read(alone)
+    signed = made_identity(other, "b", tmp_path / "ca")
+    renew = ["--new-key", "--identity"]
+    said = CliRunner().invoke(certs_app, ["request", "a", *renew, str(alone)])
+    assert said.exit_code == 0 and "certs show" in said.output
+    after = identity.Identity.read(alone)
+    assert after.fingerprint != before.fingerprint and after.signing_key == before.signing_key
+    asked = CliRunner().invoke(certs_app, ["request", "b", "-i", str(other)])
+    assert "whoever signs" in asked.output
+    assert identity.Identity.read(other).fingerprint == signed.fingerprint
 
 
 @pytest.mark.parametrize(
