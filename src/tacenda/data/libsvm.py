@@ -226,8 +226,8 @@ class LibsvmRows:
             done += len(lines)
 
 
-def existing(path: str | Path) -> Path:
-    """`path`, if it is a file that holds something."""
+def existing(path: str | Path, remedy: str = "") -> Path:
+    """`path`, if it is a file that holds something; `remedy` says what else helps."""
     path = Path(path).expanduser()
     if path.is_dir():
         files = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
@@ -237,7 +237,7 @@ def existing(path: str | Path) -> Path:
             f"{f' ({holds})' if holds else ', and holds no file'}; name one file in it."
         )
     if not path.is_file():
-        raise InputError(f"the file {str(path)!r} is not there; check its name and folder.")
+        raise InputError(f"the file {str(path)!r} is not there; check its name and folder{remedy}.")
     if path.stat().st_size == 0:
         raise InputError(f"the file {str(path)!r} is empty (0 bytes); export it again.")
     return path

@@ -27,6 +27,7 @@ from tacenda.formats.files import write_text
 from tacenda.formats.text import canonical_json, from_toml
 
 DEFAULT_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+DRAFT = ", or make one with `tacenda schema draft FILE --label COLUMN`"
 
 
 class UnconfirmedSchemaWarning(UserWarning):
@@ -183,7 +184,7 @@ class Schema(Part):
     def read(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file."""
         try:
-            return cls.from_toml(existing(path).read_text("utf-8"))
+            return cls.from_toml(existing(path, DRAFT).read_text("utf-8"))
         except UnicodeDecodeError:
             raise InputError(
                 f"the schema {str(path)!r} must be UTF-8 text; save it in that encoding."
