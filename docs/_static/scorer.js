@@ -1,6 +1,6 @@
 // Pages that answer a user's question come first; decisions, measurements and the changelog last.
 const LAST = /^(decisions|results|changelog|papers|experiments|symbols|testing|releasing|contributing|architecture)/;
-const FIRST = /^(symptoms|for-your-boss|what-epsilon-means|node-|start|export|r-users|bounds|evaluation|statisticians)/;
+const FIRST = /^(symptoms|for-your-boss|what-epsilon-means|node-|start|export|r-users|bounds|statisticians|describe|survival|threat-model)/;
 
 var Scorer = {
   score: (result) => {
