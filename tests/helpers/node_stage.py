@@ -231,7 +231,7 @@ class Crowd:
     def kill(self, name: str) -> None:
         process = self.processes[name]
         if process.is_alive():
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
         process.join(20)
 
     def freeze(self, name: str, seconds: float) -> None:
