@@ -60,7 +60,7 @@ def test_two_members_from_nothing_to_a_signed_contract() -> None:
     check = tacenda("node", "check", "east", "--no-rehearsal", "--json")
     assert check.exit_code == 1  # there is no budget yet
     found = {finding["name"]: finding["ok"] for finding in json.loads(check.stdout)["findings"]}
-    fits = {"contract": True, "mind": True, "records": True, "bounds": True}  # mind: weak signal
+    fits = {"contract": True, "warning": True, "records": True, "bounds": True}  # weak signal
     assert found == {**fits, "cost": False, "evaluation": False}  # drafted by default
 
 

@@ -303,7 +303,7 @@ def consortium_draft(
         typer.echo("")
     typer.echo("\n".join(in_plain_words(made.plan, consortium.identity_of(folder).name)))
     for sentence in made.words:
-        typer.echo(f"Mind: {sentence}.")
+        typer.echo(f"Warning: {sentence}.")
     _queue(folder, folder / consortium.CONTRACT)
     _report_kit(folder)
     typer.echo(

@@ -44,7 +44,7 @@ def contract_new(
     from tacenda.data.schema import Schema
     from tacenda_node.identity import contract_files
     from tacenda_node.setup import drafting
-    from tacenda_node.setup.meaning import minded
+    from tacenda_node.setup.meaning import warnings_before
 
     if contract.exists():
         raise InputError(
@@ -56,8 +56,8 @@ def contract_new(
     contract_files.write(drafted.contract, contract)
     if drafted.chosen is not None:
         typer.echo(drafted.chosen.explain())
-    for sentence in [*minded(drafted.plan), *(f"{said}." for said in drafted.words)]:
-        typer.echo(f"Mind: {sentence}")
+    for sentence in [*warnings_before(drafted.plan), *(f"{said}." for said in drafted.words)]:
+        typer.echo(f"Warning: {sentence}")
     typer.echo(
         f"Drafted {contract}, hash {drafted.contract.hash()}. Each member checks and signs it: "
         "tacenda contract sign."

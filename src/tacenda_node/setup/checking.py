@@ -41,7 +41,7 @@ from tacenda_node.peer.run_plan import RunPlan, make_plan
 from tacenda_node.peer.taking_part import ByIds
 from tacenda_node.setup.consortium import trial_contract
 from tacenda_node.setup.doctor import Finding
-from tacenda_node.setup.meaning import learnt, minded, unfit_rule
+from tacenda_node.setup.meaning import learnt, unfit_rule, warnings_before
 from tacenda_node.setup.rehearse import rehearse, summary
 from tacenda_node.state.accounts import claim, claim_held_out, default_ledger
 from tacenda_node.state.spending import EVALUATION, is_run_of
@@ -75,7 +75,7 @@ def check(
     name = identity.name
     told = f"{what}: {plan.spec.algorithm.title}, {learnt(contract)}"
     findings.append(Finding("contract", True, told))
-    findings += [Finding("mind", True, sentence) for sentence in minded(plan)]
+    findings += [Finding("warning", True, sentence) for sentence in warnings_before(plan)]
     if settings.policy is not None:
         findings.append(_policy(settings.policy, contract, identity.signing_key))
     try:

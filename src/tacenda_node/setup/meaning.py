@@ -33,7 +33,7 @@ def meaning(plan: RunPlan) -> list[tuple[str, str]]:
         found.append(("continues", continued(contract)))
     if contract.evaluation is not None:
         found.append(("evaluation", _evaluation_terms(contract)))
-    return found + [("mind", sentence) for sentence in minded(plan)]
+    return found + [("warning", sentence) for sentence in warnings_before(plan)]
 
 
 def in_plain_words(plan: RunPlan, me: str) -> list[str]:
@@ -73,10 +73,10 @@ def in_plain_words(plan: RunPlan, me: str) -> list[str]:
             f"certificate {spoken(member.fingerprint)}"
         )
     sentences.append(f"  this contract: {spoken(contract.hash())}")
-    return [*sentences, *(f"Mind: {sentence}" for sentence in minded(plan))]
+    return [*sentences, *(f"Warning: {sentence}" for sentence in warnings_before(plan))]
 
 
-def minded(plan: RunPlan) -> list[str]:
+def warnings_before(plan: RunPlan) -> list[str]:
     """What to know before anything is charged, from the contract alone: what its graph and the
     members' sizes cost, where that is much, and noise that leaves little to learn."""
     names, coalition, privacy = plan.contract.names, pooled(plan), plan.spec.privacy
