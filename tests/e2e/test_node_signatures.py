@@ -4,6 +4,7 @@ all members have signed."""
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from node_stage import (
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.certificates import Identity
 from tacenda_node.protocol import frames
+from tacenda_node.watch.status_file import read_status
 
 ALGORITHM = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 1}
 
@@ -35,6 +37,18 @@ def _rows(crowd: Crowd, name: str, table: str) -> int:
         return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
+def _until_known(crowd: Crowd, name: str, states: dict[str, str]) -> None:
+    """Signs of life travel before all have signed."""
+    end = time.monotonic() + 60
+    while True:
+        status = read_status(crowd.folder(name) / "state")
+        if {one.name: one.state for one in status.members} == states:
+            break
+        assert time.monotonic() < end, status.members
+        time.sleep(0.3)
+    assert [root.words for root in status.roots] == ["m2 (not signed) holds up m0, m1"]
+
+
 def test_signatures_go_along_a_path_also_over_a_restart(tmp_path: Path) -> None:
     """m0 - m1 - m2, each with its own signature only. Until m2 is there, m0 and m1 have neither a
     key, a charge nor a row; m1 is killed meanwhile, and m0's records are not even there."""
@@ -44,6 +58,7 @@ def test_signatures_go_along_a_path_also_over_a_restart(tmp_path: Path) -> None:
     try:
         crowd.start("m0", "m1")
         crowd.until("m0", "waiting for the signature of m2 under the contract")
+        _until_known(crowd, "m0", {"m0": "waiting", "m1": "waiting", "m2": "not signed"})
         crowd.kill("m1")
         for name in ("m0", "m1"):
             assert not any(_rows(crowd, name, t) for t in ("about", "charges", "outbox", "inbox"))

@@ -82,7 +82,7 @@ def _lines(status: NodeStatus) -> list[str]:
     )
     for peer in status.peers:
         lag = f", {peer.lag_rounds} behind" if peer.lag_rounds else ""
-        away = f" for {duration(peer.away_seconds)}: {peer.reason}" if peer.away_seconds else ""
+        away = f"{peer.since}: {peer.reason}" if peer.away_seconds else ""
         lines.append(
             f"neighbour    {peer.name}: {peer.state}{away}{lag}; {size(peer.sent_bytes)} sent, "
             f"{size(peer.received_bytes)} received"

@@ -34,10 +34,17 @@ from msgspec import Meta
 from tacenda._types import Array
 from tacenda.errors import NetworkError
 from tacenda_node.identity.certificates import LONGEST_NAME
-from tacenda_node.watch.causes import LIFE_STATES, MOST_CAUSES, MOST_CHAIN, MOST_WANTED, SENT
+from tacenda_node.watch.causes import (
+    LIFE_STATES,
+    MOST_CAUSES,
+    MOST_CHAIN,
+    MOST_WANTED,
+    SENT,
+    UNSIGNED,
+)
 
 # The version of these frames. A node with another one is refused in words that every version reads.
-PROTOCOL = 11
+PROTOCOL = 12
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -229,11 +236,11 @@ class Progress(_Frame, frozen=True, tag="progress", omit_defaults=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A neighbour for whom a member waits, that neighbour's state as seen there, and for how
-    long."""
+    """A member for whom another one waits, its state as seen there, and for how long: a neighbour,
+    or before the run one whose signature of the contract is missing."""
 
     member: Name
-    state: Annotated[str, Meta(pattern=f"^({'|'.join(SENT)})$")]
+    state: Annotated[str, Meta(pattern=f"^({'|'.join((*SENT, UNSIGNED))})$")]
     seconds: Count
 
 

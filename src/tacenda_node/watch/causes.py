@@ -25,6 +25,7 @@ AWAY, FROZEN, SILENT, PAUSED, COMPUTING, CIRCLE = STATES = (
 FAULTS = (AWAY, FROZEN, SILENT)
 WAITING_SECONDS = 2.0  # after which a node that waits says so, and why
 SENT = STATES[:-1]  # in signs of life
+UNSIGNED = "not signed"  # whose signature of the contract is missing: nobody begins before
 MOST_CAUSES = 4  # in one sign of life
 MOST_CHAIN = 64  # names in one chain
 # Of a member, in its sign of life for all (`frames.Life`), and neighbours for whom it waits there

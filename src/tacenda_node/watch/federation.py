@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tacenda_node.identity.contract import Contract
 from tacenda_node.protocol.lives import LIFE_SECONDS, Heard
-from tacenda_node.watch.causes import FAULTS
+from tacenda_node.watch.causes import FAULTS, UNSIGNED
 from tacenda_node.watch.status import MemberStatus, PeerStatus, RootStatus, duration
 
 LATE = 6 * LIFE_SECONDS  # without news of a member: more than it takes through six others
@@ -97,7 +97,8 @@ def _state(
     if faults:
         return faults[0]
     if name not in heard:
-        return UNHEARD
+        unsigned = UNSIGNED in said.get(name, {}).values()
+        return UNSIGNED if unsigned else UNHEARD
     return heard[name].life.state if name in fresh else NO_NEWS
 
 
@@ -126,7 +127,7 @@ def _ends(name: str, by_name: Mapping[str, MemberStatus]) -> set[str]:
             if other in seen or other not in by_name:
                 continue
             seen.add(other)
-            fault = by_name[other].state in (*FAULTS, NO_NEWS, UNHEARD)
+            fault = by_name[other].state in (*FAULTS, NO_NEWS, UNHEARD, UNSIGNED)
             if fault or not by_name[other].waits_for:
                 ends.add(other)
             else:

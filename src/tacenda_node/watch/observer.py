@@ -333,6 +333,7 @@ class Observer:
             cut_off=link.strikes,
             certificate_expires=expires,
             certificate_days=None if expires is None else (expires - wall) / 86400,
+            heard=link.sessions > 0,
         )
 
     def _problems(
@@ -367,10 +368,10 @@ class Observer:
             if is_clone(peer.reason):
                 found.append(f"{peer.reason}.")
             elif peer.state in GONE and peer.away_seconds > limit:
+                been = "has been" if peer.heard else "is"
                 found.append(
-                    f"{peer.name} has been {peer.state} for {duration(peer.away_seconds)}, longer "
-                    f"than the contract's limit of {duration(limit)} ({peer.reason}); call its "
-                    "operator."
+                    f"{peer.name} {been} {peer.state}{peer.since}, longer than the contract's "
+                    f"limit of {duration(limit)} ({peer.reason}); call its operator."
                 )
         return found
 

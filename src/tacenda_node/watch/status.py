@@ -41,7 +41,7 @@ class PeerStatus:
     state: connected, away, frozen, finished, cut off or left out. lag_rounds: how many rounds it
     is behind, as far as its messages prove. away_seconds: since it was lost or fell silent, 0 if it
     is there. Its certificate is the one it has shown; times are in seconds since 1970, and None
-    where nothing is known.
+    where nothing is known. heard: whether it was connected at any time since this node started.
     """
 
     name: str
@@ -56,6 +56,13 @@ class PeerStatus:
     cut_off: int
     certificate_expires: float | None
     certificate_days: float | None
+    heard: bool = True
+
+    @property
+    def since(self) -> str:
+        """For how long it has been away or silent, in words."""
+        long = duration(self.away_seconds)
+        return f" for {long}" if self.heard else f", not heard since this node started {long} ago"
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ class MemberStatus:
     """A member of the contract, as its own signed signs of life tell (`protocol.lives`).
 
     state: its own word; away, frozen or silent where somebody who waits for it says so; "no news"
-    if none came for a minute, "not heard of", or left out. waits_for: its neighbours whose rows are
+    if none came for a minute, "not heard of", "not signed" where its signature of the contract is
+    missing, or left out. waits_for: its neighbours whose rows are
     missing there. heard_seconds: since its latest sign came here; None: none came.
     clock_seconds: how far its clock is ahead, 0 below five minutes. epsilon_left: of its budget,
     where its owner allows that.

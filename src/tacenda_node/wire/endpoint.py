@@ -45,6 +45,7 @@ from tacenda_node.watch.causes import (
     MOST_WANTED,
     PAUSED,
     SILENT,
+    UNSIGNED,
     WAITING_SECONDS,
     Cause,
     root_causes,
@@ -123,6 +124,7 @@ class Endpoint:
         self.awaited: tuple[list[str], float] = ([], 0.0)
         self.paused_since: float | None = None
         self._leaving = False  # for want of those
+        self._begun = time.monotonic()
         handshake.witness.on_caught = self._caught
         self._total = contract.total_rounds
         self.refused = 0
@@ -201,13 +203,21 @@ class Endpoint:
     def _tell_life(self) -> None:
         """Sign how this node is, for all members."""
         now, (peers, since) = time.monotonic(), self.awaited
-        waits = []
+        waits = self._unsigned()
         for peer in peers[:MOST_WANTED] if now - since > WAITING_SECONDS else ():
             link = self.links.get(peer)
             state, seconds = (SILENT, now - since) if link is None else link.state(since)
             waits.append(frames.Wanted(peer, state, int(seconds)))
         handshake = self.handshake
         self.lives.tell(self.health(), handshake.view, handshake.done, waits, tacenda.__version__)
+
+    def _unsigned(self) -> list[frames.Wanted]:
+        """Whose signature of the contract is missing here, since this node began."""
+        book = self.handshake.book
+        if self.handshake.ready or book is None:
+            return []
+        missing, seconds = book.current.missing[:MOST_WANTED], time.monotonic() - self._begun
+        return [frames.Wanted(name, UNSIGNED, int(seconds)) for name in missing]
 
     async def _live(self) -> None:
         """Tell all members now and then how this node is, and what is known of the others."""
@@ -220,10 +230,10 @@ class Endpoint:
 
     def _pass_on_lives(self) -> None:
         for peer, link in self.links.items():
-            if link.connected and not link.waiting:
+            if link.connected:
                 news = self.lives.due(peer)
                 if news is not None:
-                    link.tell(news)
+                    link.pass_on(news)
 
     def tell_leaving(self) -> None:
         """Tell the neighbours that this node stops because of those for whom it waits."""

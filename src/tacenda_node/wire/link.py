@@ -48,7 +48,8 @@ class Link:
     on_signatures: Callable[[str], None] = lambda contract: None
     lives: Lives | None = None
     connected: bool = False
-    # Of the present conversation: only signatures may be sent (`Handshake.ready`)
+    # Of the present conversation: only signatures and signs of life may be sent
+    # (`Handshake.ready`)
     waiting: bool = False
     seen: float = field(default_factory=time.monotonic)
     reason: str = "not connected yet"
@@ -76,6 +77,7 @@ class Link:
     _sent: int = 0
     _more: asyncio.Event = field(default_factory=asyncio.Event)
     _extra: list[bytes] = field(default_factory=list)
+    _news: list[bytes] = field(default_factory=list)  # signs of life of all members
     _due: set[str] = field(default_factory=set)  # contract texts whose signatures are to be shown
     _over: asyncio.Event | None = None  # ends the present conversation
     _closing: bool = False  # once everything was said
@@ -91,6 +93,12 @@ class Link:
         """Queue a notice that needs no keeping; it is repeated by whoever needs it."""
         self._extra.append(frames.encode(frame))
         del self._extra[:-32]
+        self._more.set()
+
+    def pass_on(self, lives: frames.Lives) -> None:
+        """Queue signs of life, which are also sent while signatures are missing."""
+        self._news.append(frames.encode(lives))
+        del self._news[:-32]
         self._more.set()
 
     def share(self, contract: str) -> None:
@@ -111,8 +119,6 @@ class Link:
         """What the peer said of itself at the handshake."""
         self.seen, self.finished, self.greeted = time.monotonic(), self.finished or finished, True
         self.used(view, done)
-        if self.lives is not None:
-            self.lives.met(self.peer)
         self.tell(frames.Progress(0, heard=self.witness.recent()))
         for proof in self.witness.evidence:
             self.tell(proof)
@@ -135,6 +141,9 @@ class Link:
         mine = self._over = asyncio.Event()
         self.waiting = waiting
         self._due.clear()
+        self._news.clear()
+        if self.lives is not None:
+            self.lives.met(self.peer)
         for text in self.book.texts if self.book is not None else ():
             if waiting or not text.complete:
                 self.share(text.hash)
@@ -241,6 +250,8 @@ class Link:
                 text = None if self.book is None else self.book.find(self._due.pop())
                 if text is not None:
                     await self._count(write, frames.encode(text.frame()))
+            while self._news:
+                await self._count(write, self._news.pop(0))
             if self.waiting:
                 continue
             while self._extra:
@@ -277,6 +288,8 @@ class Link:
         """Use one frame of a running conversation; False if it changed nothing."""
         if isinstance(frame, frames.Signatures):
             return self._signatures(frame)
+        if isinstance(frame, frames.Lives):
+            return self.lives is not None and self.lives.take(self.peer, frame)
         if self.waiting:
             raise frames.BadFrame(
                 f"a frame of kind {type(frame).__name__} before all have signed the contract."
@@ -304,8 +317,6 @@ class Link:
             fresh |= self.witness.hear(self.peer, frame.heard)
             self.mailbox.wake()
             return fresh
-        if isinstance(frame, frames.Lives):
-            return self.lives is not None and self.lives.take(self.peer, frame)
         if isinstance(frame, frames.Membership):
             self.on_membership(self.peer, frame)
             return False

@@ -90,19 +90,19 @@ function cell(label, words, kind) { return make("td", words, { "data-label": lab
 function neighbours(f) {
   fill($("peers").tBodies[0], f.peers.map((p) => {
     const row = make("tr"), state = cell("State");
-    const box = make("span");
+    const box = make("span"), since = p.heard ? `for ${span(p.away_seconds)}` : `not heard since this node started ${span(p.away_seconds)} ago`;
     box.append(make("span", p.state, { class: `state ${p.state.replace(" ", "-")}` }));
-    if (p.away_seconds > 0) box.append(make("span", `for ${span(p.away_seconds)}${p.reason ? `: ${p.reason}` : ""}`, { class: "why" }));
+    if (p.away_seconds > 0) box.append(make("span", `${since}${p.reason ? `: ${p.reason}` : ""}`, { class: "why" }));
     state.append(box);
     row.append(make("th", p.name, { scope: "row" }), state, cell("Rounds behind", String(p.lag_rounds), "number"),
-      cell("Last heard", `${span(p.silent_seconds)} ago`), cell("Sent", size(p.sent_bytes), "number"),
+      cell("Last heard", p.heard ? `${span(p.silent_seconds)} ago` : "not yet"), cell("Sent", size(p.sent_bytes), "number"),
       cell("Received", size(p.received_bytes), "number"), cell("Sent again", String(p.sent_again), "number"),
       cell("Certificate", p.certificate_expires === null ? "not seen yet" : stamp(p.certificate_expires).slice(0, 10) + days(p.certificate_days)));
     return row;
   }));
 }
 
-const FAULTY = ["away", "frozen", "silent", "no news", "not heard of"];
+const FAULTY = ["away", "frozen", "silent", "no news", "not heard of", "not signed"];
 const kindOf = (state) => FAULTY.includes(state) ? "away" : state.replaceAll(" ", "-");
 function federation(f) {
   $("federation").hidden = !f.members.length;

@@ -85,6 +85,20 @@ def test_who_is_not_heard_of_any_more() -> None:
     assert [root.member for root in roots(list(found.values()))] == ["m1"]
 
 
+def test_whose_signature_is_missing_holds_up_the_others_until_its_own_word_comes() -> None:
+    waiting = [sign(f"m{k}", 0, state="waiting", waits={"m4": "not signed"}) for k in range(3)]
+    found = seen(*waiting)
+    assert [found[name].state for name in ("m2", "m3", "m4")] == [
+        "waiting",
+        "not heard of",
+        "not signed",
+    ]
+    (root,) = roots(list(found.values()))
+    assert root.words == "m4 (not signed) holds up m0, m1, m2"
+    heard = seen(*waiting, sign("m4", 0, state="starting"))  # its signature is on the way
+    assert heard["m4"].state == "starting"
+
+
 @pytest.mark.parametrize(("ahead", "told"), [(0, 0), (-60, 0), (900, 900), (-900, -900)])
 def test_a_clock_is_told_where_the_way_does_not_explain_it(ahead: float, told: float) -> None:
     assert abs(told) in (0, 900) and CLOCK_SECONDS < 900

@@ -55,6 +55,7 @@ def _link(**changes: Any) -> Any:
         "sent_bytes": 10,
         "received_bytes": 20,
         "resent": 0,
+        "sessions": 1,
         "strikes": 0,
         "certificate_expires": time.time() + 100 * 86400,
     }
@@ -95,6 +96,11 @@ def test_in_order(tmp_path: Path) -> None:
         ({"connected": False, "banned": True, "left": -LIMIT}, {}, "m1 has been cut off for"),
         ({"frozen": True, "seen": -LIMIT}, {}, "m1 has been frozen for"),
         ({"connected": False, "hung": True, "seen": -LIMIT}, {}, "m1 has been frozen for"),
+        (
+            {"connected": False, "hung": True, "seen": -LIMIT, "sessions": 0},
+            {},
+            f"m1 is frozen, not heard since this node started {int(LIMIT) + 1} s ago, longer than",
+        ),
         ({"connected": False, "reason": f"m1 refuses: m0 {CLONE}: stop one"}, {}, CLONE),
         ({}, {"alive": False, "started": False}, "network thread has ended"),
     ],
@@ -233,6 +239,7 @@ def test_what_is_told_is_a_closed_list_of_plain_values(tmp_path: Path) -> None:
     assert set(plain["peers"][0]) == {
         *("name", "state", "reason", "lag_rounds", "away_seconds", "silent_seconds", "sent_bytes"),
         *("received_bytes", "sent_again", "cut_off", "certificate_expires", "certificate_days"),
+        "heard",
     }
     assert set(plain["run"]) == {"epsilon", "limit", "delta", "adjacency", "against", "curve"}
     assert set(plain["lasting"]) == {"account", "epsilon", "budget", "delta"}
