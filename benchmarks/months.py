@@ -1,7 +1,7 @@
 """A federation over 24 months: records come and go, members join, every id has a cap.
 
-    python -m benchmarks.months --write      # three seeds, to the page (about ten minutes)
-    python -m benchmarks.months --seeds 1    # quickly, printed only
+    python -m benchmarks.months --seeds 3     # plays what is missing in months.jsonl, then the page
+    python -m benchmarks.months --turns fast  # of one turn only
 
 Four members with 1,000 ids each, two more from months 7 and 13 on. Each month 8 % of the ids leave
 and as many come, so that some stay for a month and some for three years. The truth drifts. An id's
@@ -38,13 +38,17 @@ from tacenda_node.peer.run_plan import make_plan
 from tacenda_node.peer.taking_part import ByIds
 
 PAGE = Path("docs/results/measured/months.md")
+KEPT = Path(__file__).with_suffix(".jsonl")
 MONTHS, STAYS, CAP, DELTA = 24, 12, 2.0, 1e-5
 FEATURES, IDS, LEAVE, ROUNDS = 12, 1000, 0.08, 15
 JOINS = {"m0": 1, "m1": 1, "m2": 1, "m3": 1, "m4": 7, "m5": 13}  # in which month
 TURN = {"none": 0.0, "slow": 0.02, "fast": 0.1}  # of the truth in a month, in radians
-WAYS = ("next", "anew", "yearly", "whole account")
+RECENT = 6  # trainings within which an id must have joined, in the way "recent"
+NO_NOISE = "the best model of the records, without noise"
+WAYS = ("next", "recent", "anew", "yearly", "whole account")
 TITLES = {
     "next": "next month continues",
+    "recent": f"continues, --window {RECENT}",
     "anew": "every month anew",
     "yearly": "anew once a year",
     "whole account": "continues, without ids",
@@ -175,7 +179,8 @@ class Federation:
 
     def __init__(self, way: str, folder: Path, seed: int) -> None:
         self.way, self.folder, self.seed = way, folder, seed
-        self.months = {"next": STAYS, "anew": STAYS, "yearly": 2, "whole account": MONTHS}[way]
+        stays = {"recent": RECENT, "yearly": 2, "whole account": MONTHS}
+        self.months = stays.get(way, STAYS)
         self.contract: Contract | None = None
         self.start: PublicStart | None = None
         self.model = np.zeros(len(SCHEMA.feature_names))
@@ -220,9 +225,9 @@ class Federation:
             return first_contract(names, monthly_epsilon(self.months))
         new = [card(name) for name in names if name not in self.contract.names]
         continues = None
-        if self.start is not None and self.way in ("next", "whole account"):
+        if self.start is not None and self.way in ("next", "recent", "whole account"):
             continues = {"run": self.contract.run_id(), "start": self.start.digest}
-            continues |= {"drift": DRIFT}
+            continues |= {"window": RECENT} if self.way == "recent" else {}
         ends = self.contract.names
         return next_run(self.contract, f"month {number}", new, ends, continues=continues)
 
@@ -257,7 +262,12 @@ class Federation:
         return max(float(judge(list(e), "add-remove").epsilon(DELTA)) for e in each)
 
 
-DRIFT = 0.01
+def best_of(world: World) -> np.ndarray:
+    """The model that fits the records of all members best, without noise and without caps."""
+    parts = [tc.data.encode(SCHEMA, world.table(name)) for name in world.here]
+    X, y = np.vstack([part.X for part in parts]), np.concatenate([part.y for part in parts])
+    shards = [(X, np.where(y > 0, 1, 0))]
+    return tc.Problem(shards, classes=range(2), strength=1e-4).solve()
 
 
 def loss(model: np.ndarray, world: World, month: int) -> float:
@@ -276,6 +286,12 @@ def loss(model: np.ndarray, world: World, month: int) -> float:
     return float(np.logaddexp(0, -signs * (rows.X @ model)).mean() - best)
 
 
+def years(each: list[float]) -> dict[str, float]:
+    """Means over the two years."""
+    half = MONTHS // 2
+    return {"first year": float(np.mean(each[:half])), "second year": float(np.mean(each[half:]))}
+
+
 def play(turn: float, seed: int) -> dict[str, dict[str, float]]:
     """24 months by each way, on the same people."""
     found: dict[str, dict[str, float]] = {}
@@ -287,23 +303,21 @@ def play(turn: float, seed: int) -> dict[str, dict[str, float]]:
         world = World(turn, seed)
         for month in range(1, MONTHS + 1):
             world.go_on(month)
+            losses[NO_NOISE].append(loss(best_of(world), world, month))
             for one in ways:
                 one.month(month, world)
                 losses[one.way].append(loss(one.model, world, month))
+        found[NO_NOISE] = years(losses[NO_NOISE])
         for one in ways:
             each = losses[one.way]
             with LedgerStore(one.folder / "m0.sqlite") as store:
                 assert store.verify().ok
-                said = float(store.spent_by_id("m0").curve.epsilon(DELTA))
                 whole = float(store.spent("m0").curve.epsilon(DELTA))
             largest = one.largest()
             assert largest <= CAP * (1 + 1e-9), f"{one.way}: an id has lost {largest}"
             found[one.way] = {
-                "first year": float(np.mean(each[:12])),
-                "second year": float(np.mean(each[12:])),
-                "last": each[-1],
+                **years(each),
                 "largest": largest,
-                "said": said,
                 "whole": whole,
                 "left out": float(one.left_out),
                 "moments": float(one.moments),
@@ -311,43 +325,62 @@ def play(turn: float, seed: int) -> dict[str, dict[str, float]]:
     return found
 
 
-def lines(seeds: int) -> list[str]:
+def kept() -> dict[tuple[str, int], dict[str, dict[str, float]]]:
+    """What was played so far, by turn and seed."""
+    rows = KEPT.read_text("utf-8").splitlines() if KEPT.exists() else []
+    return {(row["turn"], row["seed"]): row["found"] for row in map(json.loads, rows)}
+
+
+def lines() -> list[str]:
     """The page's tables."""
-    made = [f"\nA month costs epsilon {monthly_epsilon(STAYS):g}; without ids "
-            f"{monthly_epsilon(MONTHS):g}; once a year {monthly_epsilon(2):g}."]  # fmt: skip
+    prices = [f"{monthly_epsilon(n):g}" for n in (STAYS, RECENT, MONTHS, 2)]
+    made = [
+        f"\nA month costs epsilon {prices[0]}; with --window {RECENT} {prices[1]}; without ids "
+        f"{prices[2]}; once a year {prices[3]}."
+    ]
     for words, turn in TURN.items():
-        runs = [play(turn, seed) for seed in range(seeds)]
-        made.append(f"\n**Drift: {words}** ({turn:g} radians a month).\n")
+        runs = [found for (of, _), found in sorted(kept().items()) if of == words]
+        if not runs:
+            continue
+        n = len(runs)
+        made.append(f"\n**Drift: {words}** ({turn:g} radians a month, {n} seeds).\n")
         made.append(
             "| way | months 1 to 12 | months 13 to 24 | sd over seeds | largest loss of an id | "
             "all runs of m0 | places left empty | moments released |"
         )
         made.append("| --- |" + " --- |" * 7)
-        for way in WAYS:
-            each = {k: np.array([run[way][k] for run in runs]) for k in runs[0][way]}
-            spread = each["second year"].std(ddof=1) if seeds > 1 else float("nan")
-            made.append(
-                f"| {TITLES[way]} | {each['first year'].mean():.4f} | "
-                f"{each['second year'].mean():.4f} | {spread:.4f} | {each['largest'].max():.3f} | "
-                f"{each['whole'].mean():.2f} | {each['left out'].mean():.0f} | "
-                f"{each['moments'].mean():.0f} |"
-            )
-        print("\n".join(made[-len(WAYS) - 3 :]), flush=True)
+        made += [row_of(way, runs) for way in (*WAYS, NO_NOISE)]
     return made
 
 
+def row_of(way: str, runs: list[dict[str, dict[str, float]]]) -> str:
+    """A line of a table."""
+    each = {k: np.array([run[way][k] for run in runs]) for k in runs[0][way]}
+    spread = each["second year"].std(ddof=1) if len(runs) > 1 else float("nan")
+    loss = f"{each['first year'].mean():.4f} | {each['second year'].mean():.4f} | {spread:.4f}"
+    if way == NO_NOISE:
+        return f"| {NO_NOISE} | {loss} |" + " - |" * 4
+    return (
+        f"| {TITLES[way]} | {loss} | {each['largest'].max():.3f} | {each['whole'].mean():.2f} | "
+        f"{each['left out'].mean():.0f} | {each['moments'].mean():.0f} |"
+    )
+
+
 def main() -> None:
-    """Measure, print and write."""
+    """Play what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="into the page")
+    parser.add_argument("--turns", nargs="*", choices=list(TURN), default=list(TURN))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = lines(given.seeds)
-    if given.write:
-        head = PAGE.read_text("utf-8").split("<!-- measured")[0]
-        terms = json.dumps(vars(given))
-        PAGE.write_text(f"{head}<!-- measured: {terms} -->\n" + "\n".join(found) + "\n", "utf-8")
+    for seed in range(given.seeds):
+        for turn in given.turns:
+            if (turn, seed) not in kept():
+                row = {"turn": turn, "seed": seed, "found": play(TURN[turn], seed)}
+                with KEPT.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(row) + "\n")
+    head = PAGE.read_text("utf-8").split("<!-- measured")[0]
+    PAGE.write_text(f"{head}<!-- measured -->\n" + "\n".join(lines()) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

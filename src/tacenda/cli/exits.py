@@ -3,7 +3,7 @@
 0    done
 1    unexpected: a fault of this program
 2    bad input or usage
-3    refused for privacy: a budget or a guarantee would be broken
+3    refused for privacy: it would break a budget or a guarantee, or noise would hide the answer
 4    a stored state (checkpoint, ledger, run folder) is damaged or does not belong here, or the
      machine lacks the disk, memory or open files to go on
 5    a peer or the network failed

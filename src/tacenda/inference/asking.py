@@ -111,8 +111,10 @@ def intervals(
     Raises
     ------
     InputError
-        If nothing is asked and the run has released too little, or the forecast from public
-        numbers says that the noise will hide every coefficient; then nothing is charged.
+        If nothing is asked and the run has released too little.
+    PrivacyError
+        If the forecast from public numbers says that the noise will hide every coefficient; then
+        nothing is charged.
     UnsupportedError
         If the loss has several scores or is not smooth.
 

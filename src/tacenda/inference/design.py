@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tacenda._types import Array, Floats
-from tacenda.errors import InputError
+from tacenda.errors import PrivacyError
 from tacenda.inference.known_curvature import known_curvature
 from tacenda.inference.newton import MOST_SPILL, edge, hidden_count, identifiable
 from tacenda.inference.scales import SHARE, expected, scales_of
@@ -198,7 +198,7 @@ class Forecast:
             else f"an epsilon of {'' if above else 'about '}{self._of_row(first)} for the first "
             "row, or more records, or fewer features"
         )
-        raise InputError(
+        raise PrivacyError(
             f"privacy of epsilon {self.epsilon:g} would probably show no interval for any of the "
             f"{len(self.names)} coefficients ({self.assumed}). It takes {remedy}; nothing was "
             f"asked or charged.{self._joining} Ask all the same with --anyway (anyway=True)."

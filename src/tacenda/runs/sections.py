@@ -3,6 +3,7 @@ an unknown key is an error, never ignored."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -68,6 +69,8 @@ class DataSection(_DataSettings):  # type: ignore[misc]
                     """--set data.features=300 --set 'data.labels=["-1", "1"]'"""
                 )
         elif self.file is not None and self.table_schema is None:
+            if not Path(self.file).exists():
+                raise ValueError(f"there is no file {self.file}; check its name and folder")
             raise ValueError(
                 "a file needs a schema that declares its columns; "
                 f"`tacenda schema draft {self.file}` proposes one"

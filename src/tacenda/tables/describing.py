@@ -168,7 +168,7 @@ def readable(asked: Asked, records: int, privacy: Privacy, nodes: int, noisy: st
             raise PrivacyError(
                 f"{said}. Nothing was spent. Ask for fewer columns or groups, or fewer bins; an "
                 f"epsilon of about {enough(privacy, told.factor):.2g} would do; or "
-                "set noisy to 'leave out' or 'keep'."
+                "set noisy='leave out' or noisy='keep' (--noisy)."
             )
         # The noisiest only: what it would have cost makes the others more readable
         worst = max(told.rows, key=lambda row: row.excess).column

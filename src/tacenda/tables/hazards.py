@@ -298,7 +298,7 @@ def _readable(
         return
     raise PrivacyError(
         f"{said}. Nothing was spent. Ask for fewer columns; an epsilon of about "
-        f"{enough(privacy, excess):.2g} would do; or set noisy to 'keep'."
+        f"{enough(privacy, excess):.2g} would do; or set noisy='keep' (--noisy keep)."
     )
 
 

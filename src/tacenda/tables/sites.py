@@ -375,8 +375,8 @@ def site_effects(
         if hidden:
             raise PrivacyError(
                 f"noise would probably hide the effects of {', '.join(hidden)}. Nothing was spent. "
-                "Ask for fewer columns, give more epsilon, or set noisy to 'keep'; one fit of all "
-                "sites together needs far less."
+                "Ask for fewer columns, give more epsilon, or set noisy='keep' (--noisy keep); one "
+                "fit of all sites together needs far less."
             )
     found = []
     for k, site in enumerate(sites):

@@ -226,5 +226,5 @@ def _readable(
         return
     raise PrivacyError(
         f"{said}. Nothing was spent. Declare fewer points or groups; an epsilon of about "
-        f"{enough(privacy, wide / MOST_SHARE):.2g} would do; or set noisy to 'keep'."
+        f"{enough(privacy, wide / MOST_SHARE):.2g} would do; or set noisy='keep' (--noisy keep)."
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from tacenda import losses, regularisers
-from tacenda.algorithms.registry import with_code
+from tacenda.algorithms.registry import from_plain, with_code
 from tacenda.errors import InputError, UnsupportedError
 from tacenda.evaluation.private import counts_for
 from tacenda.formats.text import from_toml
@@ -132,7 +132,8 @@ def draft(
         values["algorithm"] = with_code(values["algorithm"])
     values["problem"] = {**plugin_codes(values["problem"]), **values["problem"]}
     auto = values.get("groups") == AUTO
-    contract = Contract.build({**values, "groups": 1} if auto else values)
+    contract = _built({**values, "groups": 1} if auto else values)
+    values["privacy"] = contract.to_plain()["privacy"]
     plan = make_plan(contract)
     if auto and plan.spec.algorithm.traits.joins_groups:  # a contract states the number
         count = proposed_groups(len(contract.members), plan.coalition)
@@ -144,6 +145,21 @@ def draft(
     if contract.table_parts():
         noise = agreed_tables.table_noise(plan, schema)
     return Drafted(contract, plan, chosen, noise)
+
+
+def _built(values: dict[str, Any]) -> Contract:
+    """The contract; where neighbours share noise and the terms leave the coalition open, against
+    one curious member, as where the planner chooses."""
+    privacy = dict(values.get("privacy", {}))
+    asked = privacy.pop("coalition", None)
+    if asked not in (None, "all"):
+        return Contract.build(values)
+    contract = Contract.build({**values, "privacy": privacy})
+    shares = from_plain(contract.algorithm.model_dump()).traits.shared_noise is not None
+    if asked is None and shares:
+        privacy["coalition"] = DEFAULT_COALITION
+        contract = Contract.build({**values, "privacy": privacy})
+    return contract
 
 
 def _with_shares(

@@ -21,7 +21,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
-from tacenda.errors import InputError
+from tacenda.errors import InputError, PrivacyError
 from tacenda.estimators import PrivateLogisticRegression
 from tacenda.evaluation.declared_design import design_of
 from tacenda.evaluation.of_runs import run_coefficients
@@ -225,7 +225,7 @@ def test_a_refused_question_charges_nothing(tmp_path: Path) -> None:
         expected = model.forecast_intervals(epsilon=0.02, categories=[[1, 2, 3]])
         assert expected is not None and expected.names == ("x0", "x2", "x3", "x4")
         assert not expected.visible.any() and np.isfinite(expected.needed).all()
-        with pytest.raises(InputError, match="nothing was asked or charged.*anyway"):
+        with pytest.raises(PrivacyError, match="nothing was asked or charged.*anyway"):
             model.intervals(indicators(), ILL, epsilon=0.02, categories=[[1, 2, 3]])
         assert charged(ledger) == before and len(before[0]) == 1
         model.intervals(indicators(), ILL, epsilon=0.02, categories=[[1, 2, 3]], anyway=True)
@@ -276,7 +276,7 @@ def test_a_forecast_below_the_floor_of_a_whitened_run_is_a_lower_bound() -> None
         assert [row["needs_more"] for row in found.to_plain()["rows"]] == unsure
         small = forecast(asked, facts, tc.Privacy(1e-4), released)
         assert small is not None
-        with pytest.raises(InputError, match="nothing was"):
+        with pytest.raises(PrivacyError, match="nothing was"):
             small.require_any()
 
 
@@ -370,7 +370,7 @@ def test_the_command_line_forecasts_refuses_and_shows_contrasts(tmp_path: Path) 
         assert made.exit_code == 0, made.output
         before = charged(ledger)
         refused = tacenda("coefficients", out, "--epsilon", "0.02")
-        assert refused.exit_code == 2 and "--anyway" in refused.output
+        assert refused.exit_code == 3 and "--anyway" in refused.output
         assert "nothing was asked or charged" in " ".join(refused.output.split())
         assert charged(ledger) == before
         shown = tacenda("coefficients", out, "--epsilon", "8")

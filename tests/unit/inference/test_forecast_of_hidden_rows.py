@@ -12,7 +12,7 @@ import tacenda as tc
 from tacenda.algorithms.whitening import MOMENT, MOMENT_FLOOR
 from tacenda.data.encoding import encode
 from tacenda.data.schema import Schema
-from tacenda.errors import InputError
+from tacenda.errors import PrivacyError
 from tacenda.evaluation.declared_design import design_of
 from tacenda.inference import Design, Forecast, GradientMoments, forecast, intervals
 from tacenda.inference.known_curvature import broken_stick, known_curvature
@@ -129,7 +129,7 @@ def test_unequal_shares_decide_whether_a_question_is_worth_asking() -> None:
     between = float(np.sqrt(first.needed.min() * first.likely.min()))
     found = forecast(asked, facts, tc.Privacy(between), run, design)
     assert found is not None and not found.worth_asking
-    with pytest.raises(InputError, match="perhaps .* Join rare levels"):
+    with pytest.raises(PrivacyError, match="perhaps .* Join rare levels"):
         found.require_any()
     found = forecast(asked, facts, tc.Privacy(1.1 * float(first.likely.min())), run, design)
     assert found is not None and found.worth_asking and "may be" in str(found)
@@ -157,7 +157,7 @@ def test_rare_levels_are_named_before_anything_is_charged() -> None:
     run = tc.simulate(
         problem, graph, "treegd", 20, tc.Privacy(1.0), 0, prepare="whitening", metrics=()
     )
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(PrivacyError) as refused:
         intervals(run, problem, graph, privacy=tc.Privacy(1.0), seed=0, design=design)
     text = str(refused.value)
     named = text.split("Hidden in the run's noise: ")[1].split(". Join")[0]

@@ -72,6 +72,19 @@ def test_auto_against_everybody_needs_no_trust() -> None:
     assert "everybody else together" in " ".join(in_plain_words(found.plan, "m0"))
 
 
+@pytest.mark.parametrize(("noise", "asked", "found"), [
+    ("masked", None, 1), ("masked", 2, 2), ("independent", None, None),
+    ("independent", "all", None),
+])  # fmt: skip
+def test_a_named_algorithm_has_the_usual_coalition_where_neighbours_share_noise(
+    noise: str, asked: int | str | None, found: int | None
+) -> None:
+    privacy = {"epsilon": 2.0, "delta": 1e-6} | ({} if asked is None else {"coalition": asked})
+    terms = _terms(algorithm={"name": "tree-gd", "noise": noise}, rounds=5, privacy=privacy)
+    made = drafting.draft(_cards(900, 900, 900), terms, small_schema()).contract
+    assert made.privacy.coalition == found
+
+
 def test_a_label_that_is_a_number_gets_the_loss_of_a_plain_fit() -> None:
     label = Label(name="y", low=-1.0, high=1.0)
     schema = Schema(columns=small_schema().columns, label=label)
