@@ -1,11 +1,9 @@
-"""The files for systemd, Docker, compose and Helm call the node with options that it has,
+"""The files for Docker, compose and Helm call the node with options that it has,
 and keep their promises."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -15,12 +13,7 @@ from typer.main import get_command
 from tacenda_node.commands.node import node_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = (
-    "tacenda-node.service",
-    "Dockerfile",
-    "compose/compose.yaml",
-    "helm/tacenda-node/templates/job.yaml",
-)
+FILES = ("Dockerfile", "compose/compose.yaml", "helm/tacenda-node/templates/job.yaml")
 
 
 def _options() -> set[str]:
@@ -31,7 +24,7 @@ def _options() -> set[str]:
 @pytest.mark.parametrize("name", FILES)
 def test_every_option_exists(name: str) -> None:
     text = (DEPLOY / name).read_text("utf-8")
-    called = r"ENTRYPOINT|CMD \[\"--|args:|command: \[\"--|ExecStart|^\s+--|^\s+- \"--|\"--identity"
+    called = r"ENTRYPOINT|CMD \[\"--|args:|command: \[\"--|^\s+--|^\s+- \"--|\"--identity"
     lines = [line for line in text.splitlines() if re.search(called, line)]
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", "\n".join(lines)))
     assert used
@@ -49,7 +42,6 @@ def test_compose_mounts_what_the_image_reads() -> None:
 
 
 DEPLOYED = {
-    "systemd": ("tacenda-node.service",),
     "compose": ("Dockerfile", "compose/compose.yaml"),
     "helm": ("Dockerfile", "helm/tacenda-node/templates/job.yaml"),
 }
@@ -70,15 +62,6 @@ def test_every_deployment_has_a_ledger_that_outlives_the_state_and_a_budget(kind
 
 
 def test_nothing_runs_as_root_or_writes_outside_its_state() -> None:
-    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
-    for line in (
-        "User=tacenda",
-        "ProtectSystem=strict",
-        "NoNewPrivileges=yes",
-        "StateDirectory=tacenda",
-        "UMask=0077",
-    ):
-        assert line in unit.splitlines()
     chart = (DEPLOY / "helm" / "tacenda-node" / "templates" / "job.yaml").read_text("utf-8")
     assert "runAsNonRoot: true" in chart
     assert "readOnlyRootFilesystem: true" in chart
@@ -89,8 +72,6 @@ def test_a_finished_run_is_not_started_again() -> None:
     """Found by running it: a StatefulSet starts a node that has ended for ever."""
     chart = (DEPLOY / "helm/tacenda-node/templates/job.yaml").read_text("utf-8")
     assert "kind: Job" in chart and "values: [2, 3, 4]" in chart
-    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
-    assert "Restart=on-failure" in unit and "RestartPreventExitStatus=2 3 4" in unit
     assert "restart: always" not in (DEPLOY / "compose/compose.yaml").read_text("utf-8")
 
 
@@ -116,26 +97,4 @@ def test_every_package_of_the_image_is_pinned_by_hash() -> None:
 
 
 def test_kernels_find_a_writable_place_under_a_read_only_root() -> None:
-    unit = (DEPLOY / "tacenda-node.service").read_text("utf-8")
-    assert "CacheDirectory=tacenda" in unit
-    assert "NUMBA_CACHE_DIR=/var/cache/tacenda" in unit
     assert "NUMBA_CACHE_DIR=/tmp/numba" in (DEPLOY / "Dockerfile").read_text("utf-8")
-
-
-@pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine"
-)
-def test_systemd_understands_the_unit() -> None:
-    found = subprocess.run(
-        ["systemd-analyze", "verify", str(DEPLOY / "tacenda-node.service")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    complaints = [
-        line
-        for line in found.stderr.splitlines()
-        if "tacenda-node.service" in line and "is not executable" not in line
-    ]
-    assert complaints == []

@@ -5,8 +5,8 @@ are named at the end, and are not counted as passed.
 manifests  the compose file against its published schema; the Helm chart linted, rendered by Helm
            and checked against Kubernetes' schemas; the Dask cluster against its operator's own
            definition, its pods, volume and job against Kubernetes' schemas
-unit       the systemd unit by systemd itself, and three members run inside a sandbox with the
-           unit's file systems and its system calls (bubblewrap, libseccomp; root)
+unit       the kit's systemd units by systemd itself, and three members served inside a sandbox
+           with the unit's file systems and its system calls (bubblewrap, libseccomp; root)
 image      the Dockerfile built by buildah, and three members run from the image's own files: root
            read only, user 10001, no capability (buildah, bubblewrap; root). Without --base the base
            image is made here from Debian's packages (mmdebstrap), since no registry is needed then
@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -34,7 +35,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "tacenda-node"
-UNIT = DEPLOY / "tacenda-node.service"
 KUBERNETES = "1.31"
 USER = 10001
 WORST_EXPOSURE = 2.0  # of systemd-analyze's 10
@@ -54,6 +54,19 @@ print(json.dumps({"contract": str(stage.contract_path), "schema": str(stage.sche
                   "members": members}))
 """
 
+RECORDS = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from node_stage import small_schema
+from tacenda.data.random_records import write_random_records
+from tacenda_node.setup.rehearse import free_ports
+folder, names = Path(sys.argv[1]), ["north", "east", "south"]
+small_schema().write(folder / "schema.toml")
+for k, name in enumerate(names):
+    write_random_records(small_schema(), 300, k, folder / f"{name}.csv")
+print(json.dumps(dict(zip(names, free_ports(3)))))
+"""
 
 COMPARED = """
 [data]
@@ -211,37 +224,105 @@ def closed(schema: Any) -> Any:
 
 
 def unit(_: argparse.Namespace) -> str:
-    """Systemd's own checks, then a run under the unit's limits."""
+    """The units of three members' kits by systemd's own checks, then what they start, under the
+    limits of the system's unit: from the queue to a model."""
     analyze, bubblewrap = tool("systemd-analyze"), tool("bwrap")
     root_only()
-    said = told(analyze, "security", "--offline=yes", "--no-pager", UNIT)
-    found = re.search(r"exposure level .*?: ([\d.]+)", said)
-    assert found is not None and float(found[1]) <= WORST_EXPOSURE, said[-200:]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        filter_file = folder / "filter.bpf"
-        _write_filter(analyze, filter_file)
         os.chmod(folder, 0o755)
-
-        def inside(name: str, home: Path) -> list[str]:
-            # ProtectSystem=strict, ProtectHome, PrivateTmp, PrivateDevices; two writable folders
-            writable = [home / "state", home / "ledger", home / "cache"]
-            bound = [part for path in writable for part in ("--bind", str(path), str(path))]
-            return [
-                *(bubblewrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-                *("--perms", "1777", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/run"),
-                *_shown(folder, sys.prefix, sys.base_prefix, ROOT),
-                *bound,
-                *("--unshare-pid", "--new-session", "--chdir", "/", "--clearenv"),
-                *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "PYTHONPATH", str(ROOT / "src")),
-                *("--setenv", "NUMBA_CACHE_DIR", str(home / "cache")),
-                *("--setenv", "NUMBA_NUM_THREADS", "1", "--seccomp", "9"),
-                *(sys.executable, "-m", "tacenda"),
-            ]
-
+        homes = _three_kits(folder)
+        units = {name: home / "kit" / f"tacenda-{name}.service" for name, home in homes.items()}
+        for name, path in units.items():
+            told(analyze, "verify", path)
+            told(analyze, "verify", "--user", path.with_name(f"tacenda-{name}.user.service"))
+        text = units["north"].read_text("utf-8")
+        said = told(analyze, "security", "--offline=yes", "--no-pager", units["north"])
+        found = re.search(r"exposure level .*?: ([\d.]+)", said)
+        assert found is not None and float(found[1]) <= WORST_EXPOSURE, said[-200:]
+        filter_file = folder / "filter.bpf"
+        _write_filter(analyze, text, filter_file)
         _check_that_the_filter_holds(bubblewrap, filter_file)
-        _run_three(folder, inside, filter_file=filter_file)
-    return f"exposure {found[1]} of 10, and three members ran under its limits"
+        _serve_three(units, homes, [bubblewrap, *_as_the_unit_says(folder)], filter_file)
+    return f"exposure {found[1]} of 10, and three members were served under its limits"
+
+
+def _three_kits(folder: Path) -> dict[str, Path]:
+    """Three members' folders as the commands leave them, with a signed contract in each queue."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "XDG_DATA_HOME": str(folder / "share")}
+    helpers = str(ROOT / "tests" / "helpers")
+    ports = json.loads(
+        told(sys.executable, "-c", RECORDS, folder, helpers, env=env).splitlines()[-1]
+    )
+
+    def consortium(*words: object) -> None:
+        told(sys.executable, "-m", "tacenda", "consortium", *words, env=env, cwd=folder)
+
+    def own(name: str) -> list[object]:
+        place = f"localhost:{ports[name]}"
+        return ["--name", name, "--data", f"{name}.csv", "--address", place, "--budget", "9"]
+
+    first, *others = ports
+    named = [word for name in others for word in ("--member", name)]
+    asked = ["--title", "study", "--schema", "schema.toml", "--epsilon", "5", "--held-out", "0"]
+    consortium("new", *own(first), *named, *asked)
+    for name in others:
+        consortium("join", f"{first}/study.invite", *own(name))
+    cards = [f"{name}/{name}.card" for name in others]
+    consortium("draft", *cards, "--folder", first)
+    for name in others:
+        consortium("accept", f"{first}/contract.toml", "--folder", name, "--yes")
+    return {name: folder / name for name in ports}
+
+
+def _as_the_unit_says(folder: Path) -> list[str]:
+    """A sandbox of ProtectSystem=strict, PrivateTmp and PrivateDevices, with homes hidden."""
+    return [
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--perms", "1777", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/run"),
+        *("--tmpfs", "/var/cache", "--dir", "/var/cache/tacenda"),
+        *_shown(folder, sys.prefix, sys.base_prefix, ROOT),
+        *("--unshare-pid", "--new-session", "--chdir", "/", "--clearenv"),
+        *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "PYTHONPATH", str(ROOT / "src")),
+        *(
+            "--setenv",
+            "NUMBA_CACHE_DIR",
+            "/var/cache/tacenda",
+            "--setenv",
+            "NUMBA_NUM_THREADS",
+            "1",
+        ),
+    ]
+
+
+def _serve_three(
+    units: dict[str, Path], homes: dict[str, Path], sandbox: list[str], filter_file: Path
+) -> None:
+    """What each unit starts, with the folders that it may read and write, until its queue is
+    empty."""
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, path in units.items():
+            said = dict(re.findall(r"^(\w+)=(.*)$", path.read_text("utf-8"), re.M))
+            places = [("--bind", one) for one in shlex.split(said["ReadWritePaths"])]
+            places += [("--ro-bind", one) for one in shlex.split(said["ReadOnlyPaths"])]
+            bound = [word for flag, place in places for word in (flag, place, place)]
+            os.dup2(os.open(filter_file, os.O_RDONLY), 9)
+            command = [*sandbox, *bound, "--seccomp", "9", *shlex.split(said["ExecStart"])]
+            with open(homes[name] / "served.txt", "wb") as out:
+                started[name] = subprocess.Popen(
+                    [*command, "--until-empty"], stdout=out, stderr=out, pass_fds=(9,)
+                )
+        for name, process in started.items():
+            code = process.wait(_left())
+            words = (homes[name] / "served.txt").read_text("utf-8", "replace")[-1500:]
+            assert code == 0, f"{name} ended with {code}: {words}"
+            results = list(homes[name].rglob("results/*.safetensors"))
+            assert len(results) == 1, f"{name} has no result: {words}"
+    finally:
+        for process in started.values():
+            if process.poll() is None:
+                process.kill()
 
 
 def _check_that_the_filter_holds(bubblewrap: str, filter_file: Path) -> None:
@@ -258,9 +339,9 @@ def _shown(*paths: object) -> list[str]:
     return [part for path in paths for part in ("--ro-bind", str(path), str(path))]
 
 
-def _write_filter(analyze: str, path: Path) -> None:
+def _write_filter(analyze: str, unit: str, path: Path) -> None:
     """The unit's SystemCallFilter as a program of libseccomp; others fail with EPERM."""
-    lines = re.findall(r"^SystemCallFilter=(~?)(.+)$", UNIT.read_text("utf-8"), re.M)
+    lines = re.findall(r"^SystemCallFilter=(~?)(.+)$", unit, re.M)
     allowed: set[str] = set(_members(analyze, "@default"))
     for sign, names in lines:
         wanted = {call for name in names.split() for call in _members(analyze, name)}
@@ -456,11 +537,7 @@ def _make_base(folder: Path, buildah: str, store: Sequence[str], name: str) -> N
 
 
 def _run_three(
-    folder: Path,
-    inside: Callable[[str, Path], list[str]],
-    *,
-    fixed: dict[str, str] | None = None,
-    filter_file: Path | None = None,
+    folder: Path, inside: Callable[[str, Path], list[str]], *, fixed: dict[str, str]
 ) -> None:
     """Three members as sandboxed processes; the volumes are root's, as in Kubernetes."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -487,37 +564,20 @@ def _run_three(
         shutil.copy(fact["data"], home / "records.csv")
         for part in ("state", "ledger", "cache"):
             (home / part).mkdir()
-            if fixed is not None:  # as a volume with fsGroup: root's, writable for the group
-                os.chown(home / part, 0, USER)
-                os.chmod(home / part, 0o2775)
-        if fixed is not None:
-            for path in [home / "identity", *(home / "identity").iterdir()]:
-                os.chown(path, USER, USER)
-        paths = fixed or {
-            "--contract": str(common / "contract.toml"),
-            "--schema": str(common / "schema.toml"),
-            "--identity": str(home / "identity"),
-            "--state": str(home / "state" / "node"),
-            "--ledger": str(home / "ledger" / "ledger.sqlite"),
-        }
-        paths = {**paths, "--metrics-port": str(_free_port())}
-        data = "/data/records.csv" if fixed else str(home / "records.csv")
+            # As a volume with fsGroup: root's, writable for the group
+            os.chown(home / part, 0, USER)
+            os.chmod(home / part, 0o2775)
+        for path in [home / "identity", *(home / "identity").iterdir()]:
+            os.chown(path, USER, USER)
+        paths = {**fixed, "--metrics-port": str(_free_port())}
         command = [
             *inside(name, home),
             *("node", "run", *(part for pair in paths.items() for part in pair)),
-            *("--data", data, "--dataset", "records", "--budget", "9", "--quiet"),
+            *("--data", "/data/records.csv", "--dataset", "records", "--budget", "9", "--quiet"),
             *("--bind", fact["address"]),
         ]
         with open(home / "output.txt", "wb") as out:
-            if filter_file is not None:
-                descriptor = os.open(filter_file, os.O_RDONLY)
-                os.dup2(descriptor, 9)
-            processes[name] = subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                pass_fds=(9,) if filter_file is not None else (),
-            )
+            processes[name] = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
         for name, process in processes.items():
             code = process.wait(300)
@@ -551,12 +611,14 @@ def root_only() -> None:
         raise Missing("sandboxes with another user need root")
 
 
-def told(*command: object) -> str:
+def told(*command: object, **how: Any) -> str:
     """What a command prints; its words if it fails."""
     words = [str(part) for part in command]
     left = None if float("inf") == END else _left()
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=left)
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=left, **how
+        )
     except subprocess.TimeoutExpired:
         raise Missing(f"the time was over at {words[0]} (--minutes gives more)") from None
     if done.returncode:

@@ -40,6 +40,7 @@ from tacenda_node.proposals.box import Kept
 from tacenda_node.proposals.courier import Courier, latest_contract, runs
 from tacenda_node.setup.checking import costs, records_as_split
 from tacenda_node.state.accounts import default_ledger
+from tacenda_node.state.locks import lock
 from tacenda_node.state.looks import booked, in_use
 from tacenda_node.watch.web import parse_address
 
@@ -410,11 +411,9 @@ def _last_words(state: Path) -> str:
 
 @contextmanager
 def _lock(path: Path, *, wait: bool) -> Iterator[None]:
-    import fcntl
-
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        lock(handle, wait=wait)
     except OSError:
         os.close(handle)
         raise StateError(

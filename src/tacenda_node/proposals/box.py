@@ -24,6 +24,7 @@ from tacenda_node.identity.certificates import Identity, text_signed
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.amendments import amendment_path, check_amendment
 from tacenda_node.proposals.proposal import STOP, WITHOUT, Proposal, read_proposal
+from tacenda_node.state.locks import lock
 
 FOLDER = "proposals"
 MOST = 64  # that are kept, and of one member:
@@ -208,14 +209,12 @@ class Box:
     def _alone(self) -> Iterator[None]:
         """No other thread, and no other process, changes the folder meanwhile: the unit that
         serves, a node and a command may do so at once."""
-        import fcntl
-
         with self._mutex:
             handle = -1
             if self._depth == 0:
                 self.folder.mkdir(mode=0o700, exist_ok=True)
                 handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                lock(handle, wait=True)
             self._depth += 1
             try:
                 yield

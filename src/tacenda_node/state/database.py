@@ -38,6 +38,7 @@ from tacenda.privacy.lasting.files import check_place
 from tacenda.privacy.lasting.journal import FOLDED, HEAD, Journal
 from tacenda.privacy.lasting.rounds import Place
 from tacenda.privacy.lasting.sqlite_file import SqliteFile
+from tacenda_node.state.locks import lock
 from tacenda_node.state.mark import Mark
 from tacenda_node.state.secrets import TABLE as SECRETS
 from tacenda_node.state.secrets import Changed, NamedKeys, Secrets
@@ -594,11 +595,9 @@ class NodeState:
         )
 
     def _lock_file(self) -> None:
-        import fcntl
-
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
         except OSError:
             os.close(self._lock)
             raise StateError(

@@ -12,18 +12,17 @@ from typing import Any
 from tacenda.errors import StateError
 from tacenda.privacy.lasting.rounds import from_text
 from tacenda_node.state.database import FILE, done_of
+from tacenda_node.state.locks import lock
 
 
 def in_use(folder: str | Path) -> bool:
     """Whether a node runs on this state, by a look that does not take its place."""
-    import fcntl
-
     try:
         handle = os.open(Path(folder) / "lock", os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle)
     except OSError:
         return True
     finally:

@@ -22,6 +22,7 @@ from pathlib import Path
 from tacenda.errors import StateError
 from tacenda.formats.files import write_bytes
 from tacenda.privacy.lasting.chain import RECORD_BYTES, START, Head, head_of, head_record
+from tacenda_node.state.locks import lock
 
 # Two slots with the same contents, each in a block of its own: a torn write leaves the other one
 _SLOT = 4096
@@ -41,11 +42,9 @@ class Mark:
 
     def open(self) -> Noted | None:
         """Hold the mark, and give what was noted last; None if there is no mark."""
-        import fcntl
-
         try:
             self._file = os.open(self.path, os.O_RDWR)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file)
             found = [slot for slot in self._slots() if slot is not None]
         except FileNotFoundError:
             return None

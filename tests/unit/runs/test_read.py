@@ -4,6 +4,7 @@ a round trip."""
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_a_full_configuration_survives_the_round_trip() -> None:
         ({"data": {"shema": "x"}}, ["[data]", "did you mean 'schema'"]),
         ({"privacy": {"epsilon": "much"}}, ["privacy.epsilon", "'much'"]),
         ({"privacy": {"adjacency": "both"}}, ["privacy.adjacency", "replace-one", "'both'"]),
-        ({"data": {"file": "a.csv"}}, ["schema draft a.csv"]),
+        ({"data": {"file": "a.csv"}}, ["there is no file a.csv"]),
         ({"data": {"file": "a.csv", "name": "adult", "schema": "s"}}, ["either name or file"]),
         ({"problem": {"strength": "lots"}}, ["problem.strength", "number or 'auto'", "'lots'"]),
         ({"run": {"rounds": 1.5}}, ["run.rounds"]),
@@ -133,3 +134,12 @@ def test_a_table_given_as_configuration_is_told_from_one(tmp_path, name: str, te
 def test_a_configuration_of_any_name_is_none(tmp_path) -> None:
     (tmp_path / "run.conf").write_text('[data]\nname = "iris"\n')
     assert read.read_file(tmp_path / "run.conf") == {"data": {"name": "iris"}}
+
+
+def test_a_file_that_is_missing_is_named_before_its_schema(tmp_path: Path) -> None:
+    file = tmp_path / "records.csv"
+    with pytest.raises(InputError, match="there is no file .*records.csv; check its name"):
+        read.build({"data": {"file": str(file)}})
+    file.write_text("x,y\n1,2\n")
+    with pytest.raises(InputError, match="a file needs a schema.*schema draft"):
+        read.build({"data": {"file": str(file)}})

@@ -4,7 +4,6 @@ changed on the way is refused by name."""
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tomllib
@@ -274,17 +273,6 @@ def test_the_kit_names_paths_ports_and_neighbours(drafted: tuple[Office, Path]) 
         assert "PRIVATE KEY" not in file.read_text()
 
 
-DEPLOYED = Path(__file__).parents[4] / "deploy" / "tacenda-node.service"
-OWN = ("User", "Group", "WorkingDirectory", "ExecStart", "EnvironmentFile", "CacheDirectory")
-PLACES = ("Environment", "ProtectHome", "ReadWritePaths", "ReadOnlyPaths", "StateDirectory")
-
-
-def _rules(text: str) -> set[str]:
-    lines = (line for line in text.splitlines() if re.match(r"[A-Z]\w+=", line))
-    named = (*OWN, *PLACES, "StateDirectoryMode", "Description")
-    return {line for line in lines if line.partition("=")[0] not in named}
-
-
 @pytest.mark.parametrize("place", ["/srv/ledger", "/home/anna/ledger", "/root/ledger"])
 def test_the_unit_reaches_what_lies_in_a_home(
     drafted: tuple[Office, Path], place: str, monkeypatch: pytest.MonkeyPatch
@@ -300,9 +288,19 @@ def test_the_unit_reaches_what_lies_in_a_home(
     assert told == (place == "/root/ledger" and os.geteuid() == 0)
 
 
-def test_the_kits_unit_is_as_closed_as_the_one_in_deploy(drafted: tuple[Office, Path]) -> None:
+def test_the_units_close_what_a_node_does_not_need_and_do_not_give_up(
+    drafted: tuple[Office, Path],
+) -> None:
     kit = write_kit(drafted[0].homes["north"])
-    assert _rules((kit / "tacenda-north.service").read_text()) == _rules(DEPLOYED.read_text())
+    unit = set((kit / "tacenda-north.service").read_text().splitlines())
+    user = set((kit / "tacenda-north.user.service").read_text().splitlines())
+    both = {"NoNewPrivileges=yes", "UMask=0077", "StartLimitIntervalSec=0", "Restart=on-failure"}
+    both |= {"RestartPreventExitStatus=2 3 4", "SuccessExitStatus=130"}
+    assert both <= unit and both <= user
+    closed = {"ProtectSystem=strict", "PrivateTmp=yes", "PrivateDevices=yes", "PrivateUsers=yes"}
+    closed |= {"CapabilityBoundingSet=", "SystemCallFilter=~@privileged @resources"}
+    assert closed <= unit
+    assert "CacheDirectory=tacenda-north" in unit  # kernels need a writable place
 
 
 @pytest.mark.parametrize(
