@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from tacenda import checks
-from tacenda._types import Floats
+from tacenda._types import Array, Floats
 
 # Standard deviations of noise that a whole must be above 0, where noise enters to first order only:
 # with fewer, those that pass by luck would not hold as often as they say
@@ -128,7 +128,8 @@ def mean(
 
 
 def average(parts: Estimate) -> Estimate:
-    """Estimate the mean over the last axis of independent shares.
+    """Estimate the mean over the last axis of independent shares; one of which nothing is known may
+    lie anywhere, whatever the others are.
 
     Parameters
     ----------
@@ -145,9 +146,15 @@ def average(parts: Estimate) -> Estimate:
     value, low, high = (np.asarray(x, float) for x in parts)
     k = value.shape[-1]
     middle = value.mean(axis=-1)
-    down = np.sqrt(((value - low) ** 2).sum(axis=-1)) / k
-    up = np.sqrt(((high - value) ** 2).sum(axis=-1)) / k
+    anywhere = (low <= 0) & (high >= 1)
+    down, up = (_added(apart, anywhere) / k for apart in (value - low, high - value))
     return Estimate(middle, np.maximum(middle - down, 0.0), np.minimum(middle + up, 1.0))
+
+
+def _added(apart: Floats, anywhere: Array) -> Floats:
+    """Distances to the ends over the last axis: as squares, but for those of unknown ones."""
+    known = np.sqrt((np.where(anywhere, 0.0, apart) ** 2).sum(axis=-1))
+    return np.asarray(known + np.where(anywhere, apart, 0.0).sum(axis=-1))
 
 
 def roc_auc(counts: Any, level: float, std: float, edges: Any) -> Estimate:
@@ -210,16 +217,16 @@ def roc_auc(counts: Any, level: float, std: float, edges: Any) -> Estimate:
         pairs, order = np.maximum(p0, 0) * np.maximum(p1, 0), _order_within(edges)
         gained = (pairs * np.minimum(order, PERFECT / 2)).sum(axis=-1)
         most = (pairs * np.minimum(2 * order, PERFECT)).sum(axis=-1)
-    return _inside(value + gained, low, high + most, known, 0.0, 1.0)
+    return _inside(np.where(known, value + gained, 0.5), low, high + most, known, 0.0, 1.0)
 
 
 def _order_within(edges: Any) -> Floats:
     """How much better than chance calibrated scores order two records of different classes in one
     bin, to first order: a twelfth of its width in log odds. The outer bins, which have no end, are
-    as wide as their neighbours."""
-    odds = logit(np.asarray(edges, float))
-    steps = np.diff(odds) if len(odds) > 1 else np.array([np.inf])
-    return np.asarray(np.concatenate([steps[:1], steps, steps[-1:]]) / 12)
+    as wide as their neighbours; of two bins the width is not known."""
+    steps = np.diff(logit(np.asarray(edges, float)))
+    beside = steps if len(steps) else np.array([np.inf])
+    return np.asarray(np.concatenate([beside[:1], steps, beside[-1:]]) / 12)
 
 
 def _spread(weights: Floats, values: Floats, centre: Floats) -> Floats:

@@ -311,6 +311,23 @@ def test_candidates_are_public_round_and_ascending() -> None:
     assert {1985.0, 2012.0, 2000.00000015} <= set(search.edges(2000.0))
 
 
+@pytest.mark.parametrize("transform", ["log1p", "clip"])
+@pytest.mark.parametrize(
+    "within", [(-1.0, 5.0), (-2.0, 5.0), (3.0, 3.0), (4.0, 3.0), (0.0, math.inf), (math.nan, 1.0)]
+)
+def test_public_limits_that_are_none_are_refused_by_name(
+    within: tuple[float, float], transform: str
+) -> None:
+    column = data.NumericColumn(name="x", low=0, high=1, transform=transform)
+    finite = math.isfinite(within[1] - within[0]) and within[0] < within[1]
+    if finite and transform == "clip":
+        assert Search.of(column, within).limits == within
+        return
+    with pytest.raises(InputError, match=r"within\['x'\] must be") as refused:
+        Search.of(column, within)
+    assert ("above -1 for log1p" in str(refused.value)) == finite
+
+
 def test_a_pure_budget_and_a_number_to_predict(tmp_path: Path) -> None:
     table = {**TABLE, "y": TABLE["pay"] / 2}
     got = private_bounds(

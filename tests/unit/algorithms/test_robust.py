@@ -118,6 +118,25 @@ def test_alike_groups_are_not_named_and_a_moved_one_is() -> None:
     assert runs(30.0, 1.0, 100) == [[3]] * 100
 
 
+@given(st.integers(2, 7), st.integers(1, 400), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_from_where_on_a_group_is_named_by_hand(groups: int, width: int, releases: int) -> None:
+    """The others are as far from each other as noise makes them: named beyond the reach of a sum
+    of squares (Laurent and Massart) at 2^-20, over all pairs, releases and both ways to look."""
+    tail = 20 * math.log(2) + math.log(2 * groups**2 * releases**2)
+    entries = float(width * releases)
+    reach = 2 * math.sqrt(entries * tail) + 2 * tail
+    for excess, named in ((0.999 * reach, False), (1.001 * reach, True)):
+        apart = Apart.of(groups)
+        away = np.full((groups, groups), entries)
+        away[0] = away[:, 0] = entries + excess
+        np.fill_diagonal(away, 0.0)
+        apart.squares, apart.entries, apart.count = away, entries, float(releases)
+        apart.sums = np.zeros((groups, width))
+        first = [0] if groups > 2 else [0, 1]
+        assert apart.differing() == (first if named else [])
+
+
 def test_what_is_left_out() -> None:
     """Never half of the weight, and none of two, of whom nobody knows which one lies."""
     rng, apart = np.random.default_rng(1), Apart.of(3)

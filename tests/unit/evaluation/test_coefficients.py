@@ -3,12 +3,14 @@ and the standard error is what other noise really does."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tacenda as tc
 from tacenda.algorithms.moments import MomentRegression
@@ -24,6 +26,7 @@ from tacenda.estimators.export import load_model
 from tacenda.evaluation.coefficients import INTERCEPT, coefficient_table
 from tacenda.evaluation.declared_design import spans_of
 from tacenda.evaluation.of_runs import run_coefficients
+from tacenda.inference import Inference
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -71,6 +74,29 @@ def test_the_table_predicts_what_the_model_predicts() -> None:
         + found["site is 'b'"]
     )
     assert by_hand == pytest.approx(said)
+
+
+def test_what_cannot_be_told_is_none_and_never_a_number_that_is_none() -> None:
+    """A direction in which no record varies has no estimate, error, interval or p-value."""
+    blind = np.array([[1.0], [0.0], [0.0]])
+    found = Inference(
+        np.array([0.3, -0.2, 1.0]), 0.01 * np.eye(3), 0.03 * np.eye(3), blind, 0.9, "By hand."
+    )
+    table = coefficient_table(
+        ["a", "b"], np.array([[0.4, -0.3]]), np.array([0.9]), inference=found, errors="Others."
+    )
+    rows = {row["feature"]: row for row in table.to_plain()}
+    assert json.loads(json.dumps(table.to_plain(), allow_nan=False)) == table.to_plain()
+    told = ("estimate", "standard_error", "noise_error", "low", "high", "p_value", "p_holm")
+    assert [rows["a"][name] for name in told] == [None] * len(told)
+    z, wide = stats.norm.ppf(0.95), 0.2
+    p = 2 * stats.norm.sf(0.2 / wide)
+    by_hand = [-0.2, wide, np.sqrt(0.03), -0.2 - z * wide, -0.2 + z * wide, p, p]
+    assert [rows["b"][name] for name in told] == pytest.approx(by_hand)
+    assert rows[INTERCEPT]["low"] == pytest.approx(1 - z * wide)
+    assert rows[INTERCEPT]["p_value"] is None and rows[INTERCEPT]["p_holm"] is None
+    assert table.errors == "By hand." and table.level == 0.9
+    assert "-" in str(table).split("\n")[1]
 
 
 def test_effects_are_over_the_declared_range_and_sorted() -> None:

@@ -84,6 +84,9 @@ def test_coarse_figures_hold_no_counts_and_no_fine_number() -> None:
         return [float(value)] if isinstance(value, int | float) else []
 
     assert all(v == round(v, 2) for v in numbers(found))
+    parts = np.zeros((2, 2))
+    np.add.at(parts, (truth, (scores >= 0).astype(int)), 1 / 211)
+    assert found["confusion"] == {"classes": ["a", "b"], "shares": np.round(parts, 2).tolist()}
     plain = figures.coarse(figures.regression(RNG.normal(size=50), RNG.normal(size=50)))
     assert {r["share"] for r in plain["residuals"]}.isdisjoint({0.0, 1.0})
     assert all(r["value"] == float(f"{r['value']:.2g}") for r in plain["residuals"])

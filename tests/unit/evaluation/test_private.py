@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,16 @@ from scipy.special import expit, logit, softmax
 from sklearn import metrics
 
 import tacenda as tc
+from tacenda.algorithms.whitening import MOMENT
 from tacenda.errors import BudgetError, InputError
 from tacenda.evaluation import private_intervals as intervals
 from tacenda.evaluation.private import NOTHING_KNOWN, PrivateEvaluation, counts_for
 from tacenda.evaluation.private_run import HELD_OUT
-from tacenda.evaluation.score_bins import ScoreSpread, score_edges
+from tacenda.evaluation.score_bins import ScoreSpread, score_edges, score_spread
 from tacenda.evaluation.units import Units
 from tacenda.privacy.lasting.ledger_store import LedgerStore
 from tacenda.questions.counts import EDGES, ClassCounts, ValueSums, balanced
+from tacenda.questions.moments import packed
 from tacenda.questions.statistics import Records, enforced
 
 
@@ -220,6 +223,66 @@ def test_bins_follow_the_scores() -> None:
     # Nothing is known, or all scores are the same: the usual ones
     assert score_edges(None) == score_edges(ScoreSpread(1.0, 0.0)) == EDGES
     assert score_edges(ScoreSpread(1.0, 1e-6)) == EDGES
+
+
+def test_where_scores_lie_follows_from_the_moment() -> None:
+    """Of rows with a constant, and for a constant of any size: mean and spread over the records."""
+    rng = np.random.default_rng(4)
+    x = np.column_stack([rng.normal(0.2, 0.3, (500, 3)), np.full(500, 0.4)])
+    for w in (np.array([1.0, -2.0, 0.5, 3.0]), np.array([0.0, 0.0, 0.0, -1.0])):
+        scores = x @ w
+        found = score_spread(run_with_moment(x, w))
+        assert found is not None
+        assert found == pytest.approx((scores.mean(), scores.std()), abs=1e-7)
+    assert score_spread(run_with_moment(x, w, rows_each=2)) is None
+    assert score_spread(run_with_moment(x[:, 1:], w)) is None
+    assert score_spread(run_with_moment(x, np.ones((2, 4)))) is None
+
+
+def run_with_moment(x: np.ndarray, w: np.ndarray, **about: Any) -> Any:
+    """What is read of a run that released the second moment of these rows."""
+    released = {MOMENT: packed(x.T @ x / len(x))}
+    return SimpleNamespace(settings={"problem": about}, released=released, model=w)
+
+
+@pytest.mark.parametrize("edges", [[0.5], [0.5, 0.9], [0.1, 0.5, 0.7]])
+def test_the_area_of_few_bins_is_that_of_their_pairs(edges: list[float]) -> None:
+    """Pairs in different bins are counted; of those in one bin half are right, and as many more as
+    calibrated scores that are spread evenly order: for two bins nobody knows their width."""
+    rng = np.random.default_rng(len(edges))
+    counts = rng.integers(50, 400, (2, len(edges) + 1)).astype(float)
+    found = intervals.roc_auc(counts, 0.95, 0.0, edges)
+    right = equal = 0.0
+    for i, a in enumerate(counts[0]):
+        for j, b in enumerate(counts[1]):
+            right += a * b * (i < j)
+            equal += a * b * (i == j)
+    pairs = counts[0].sum() * counts[1].sum()
+    assert 0 <= found.low < found.value < found.high <= 1
+    assert found.value >= (right + equal / 2) / pairs
+    assert found.value <= (right + 3 * equal / 4) / pairs + 1e-12
+    if len(edges) == 1:
+        assert found.value == pytest.approx((right + 3 * equal / 4) / pairs)
+
+
+def test_the_text_says_all_in_order() -> None:
+    labels, scores = binary(600)
+    found = evaluation(ClassCounts(2), labels, scores, classes=("no", "yes"))
+    measures = [f"  {m}" for m in found.measures.values()]
+    begin = "Private evaluation on 600 held-out records; intervals of 95%."
+    lines = [begin, *measures, "Positive class: yes."]
+    assert found.text.split("\n") == [*lines, "No noise: these numbers are not private."]
+    problem = tc.Problem(
+        tc.data.partition.even(np.tanh(scores), labels > 0, 3, seed=0), classes=(False, True)
+    )
+    budget, graph = tc.Privacy(1.5, 1e-6), tc.graph.complete(3)
+    noisy = tc.evaluate_privately([1.0], problem, graph, budget, seed=0).at(0.9)
+    said = noisy.text.split("\n")
+    assert said[0] == begin.replace("95", "90")
+    end = "Privacy of the held-out records: epsilon 1.5, delta 1e-06 (replace-one), for"
+    assert said[-2] == f"{end} one record of one node."
+    assert said[-1] == f"Note: {noisy.about['simulation']}."
+    assert str(noisy) == noisy.text
 
 
 def test_scales_are_the_best_ones() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn import metrics
 
 import tacenda as tc
@@ -138,6 +139,30 @@ def test_the_spread_of_residuals_follows_from_their_bins() -> None:
     spread = 0.1 * 1.0 + 0.9 * 0.125**2 - mean**2  # each square is taken as large as its bin's end
     reach = quantile(0.95) * np.sqrt(spread / 1000)
     assert found.high - found.low == pytest.approx(2 * reach, rel=0.02)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.7])
+def test_how_sure_the_explained_deviance_is_by_hand(spread: float) -> None:
+    """From the records: their deviance from the best constant, taken as large as at the worse end
+    of the bin of their label, and the deviance of the model add up."""
+    rng = np.random.default_rng(2)
+    scores = 0.3 + spread * rng.standard_normal(3000)
+    y, s = rng.poisson(np.exp(scores)).clip(0, 12).astype(float), CountSums(12.0)
+    m = evaluation(s, rows_of(s, y, scores).sum(axis=0), len(y), level=0.9).measures
+    c, b = y / 12, y.mean() / 12
+    edges = np.array([0.0, *(2.0**-k for k in range(8, 0, -1)), 1.0])
+
+    def own(x: np.ndarray) -> np.ndarray:
+        return np.asarray(2 * (np.where(x > 0, x * np.log(np.maximum(x, 1e-9) / b), 0) - x + b))
+
+    bins = np.digitize(c, edges[1:-1])
+    worst = np.maximum(own(edges[bins]), own(edges[bins + 1]))
+    null, z = own(c).mean(), stats.norm.ppf(0.95)
+    sure = z * np.sqrt((np.mean(worst**2) - null**2) / len(y))
+    q, low, high = (x / 12 for x in (m["deviance"].value, m["deviance"].low, m["deviance"].high))
+    assert m["d2"].value == pytest.approx(1 - q / null)
+    assert m["d2"].low == pytest.approx(1 - high / null - q / null**2 * sure, rel=1e-6)
+    assert m["d2"].high == pytest.approx(min(1 - low / null + q / null**2 * sure, 1), rel=1e-6)
 
 
 def test_a_mean_error_stays_within_what_is_possible() -> None:

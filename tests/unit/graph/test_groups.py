@@ -14,6 +14,20 @@ from tacenda.graph.coalition import leverage
 from tacenda.graph.groups import grouped, proposed_groups
 from tacenda.graph.topology import Topology
 
+# Members, chords, groups, coalition, and the group of each member
+PINNED = [
+    (20, (3, 7), 4, 1, "01100110012332233223"),
+    (40, (5,), 6, 1, "0111120033344441331155522455552223304400"),
+    (12, (11,), 3, 0, "001112222100"),
+    (30, (7, 11), 4, 2, "000011121300111322233332223100"),
+    (26, (), 5, 0, "00000111112222223333344444"),
+    (30, (2,), 4, 1, "000122211122200013331333132200"),
+    (36, (4, 9), 7, 1, "011223440555166650602233334441125600"),
+    (17, (3,), 3, 1, "01100111111222200"),
+    (28, (5, 6, 13), 5, 2, "0123201102441033442331324200"),
+    (60, (7, 8), 5, 1, "001111200223330002222113333330011444333241111004444442222440"),
+]
+
 
 @given(st.integers(0, 10_000), st.integers(2, 14), st.integers(0, 2))
 @settings(max_examples=80, deadline=None)
@@ -101,6 +115,24 @@ def test_each_group_has_a_tree_and_its_root_reaches_all() -> None:
 )
 def test_how_many_are_proposed(members: int, coalition: int, groups: int) -> None:
     assert proposed_groups(members, coalition) == groups
+
+
+def chords(n: int, steps: tuple[int, ...]) -> nx.Graph:
+    """A path with chords, which no library draws."""
+    graph = nx.path_graph(n)
+    graph.add_edges_from((i, (i * s + s) % n) for s in steps for i in range(n))
+    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
+    return graph
+
+
+@pytest.mark.parametrize(("n", "steps", "count", "coalition", "groups"), PINNED)
+def test_all_members_find_the_groups_that_members_have_always_found(
+    n: int, steps: tuple[int, ...], count: int, coalition: int, groups: str
+) -> None:
+    """Members of one run may have different versions of the program: who is in which group is part
+    of the protocol, and another search would be another protocol."""
+    found = grouped(Topology.of(chords(n, steps)), count, coalition)
+    assert "".join(map(str, found.of)) == groups
 
 
 def test_more_groups_than_members_are_refused() -> None:

@@ -168,6 +168,33 @@ def test_fewer_records_with_the_same_noise(monkeypatch: pytest.MonkeyPatch) -> N
     assert part.excess_risk.mean == pytest.approx(whole.excess_risk.mean, rel=0.4)
 
 
+def test_all_records_are_drawn_as_long_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, drawn = tc.plan(200, 20, tc.graph.ring(4), 1.0), []
+    honest = predicting._records
+
+    def spy(facts: Any, sample: Any, n: int, *rest: Any) -> Any:
+        drawn.append(n)
+        return honest(facts, sample, n, *rest)
+
+    monkeypatch.setattr(predicting, "_records", spy)
+    assert not any("records and the same" in a for a in plan.predict(trials=1).assumptions)
+    monkeypatch.setattr(predicting, "MOST_VALUES", 4_000)
+    plan.predict(trials=1)
+    assert drawn == [800, 200]
+
+
+@pytest.mark.parametrize("most", [2.0, 30.0])
+def test_stand_ins_of_a_public_sample_are_as_large_as_its_records(most: float) -> None:
+    """Counts of a known rate: those that are drawn are as many, whatever the bound."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([0.3 * rng.standard_normal((4000, 2)), np.full(4000, 0.7)])
+    y = rng.poisson(np.exp(X @ np.array([0.8, -0.5, 0.3]))).clip(0, most).astype(float)
+    plan = tc.plan(500, 3, tc.graph.ring(4), 2.0, loss=tc.losses.Poisson(most), rounds=5)
+    sample = PublicSample.of((X, y), plan.facts.constants, 3)
+    found = [predicting._records(plan.facts, sample, 2000, k, None)[1].mean() for k in range(4)]
+    assert np.mean(found) == pytest.approx(np.exp(np.log(np.maximum(y, 0.5)).mean()), rel=0.25)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "huber", "multinomial"])
 def test_every_kind_of_loss_is_predicted(loss: str) -> None:
     outputs = 3 if loss == "multinomial" else 1

@@ -16,7 +16,7 @@ from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.planning.needed import _search
 from tacenda.planning.picture import draw
-from tacenda.planning.what_if import advice, denser_graph, of_same_kind
+from tacenda.planning.what_if import Change, advice, denser_graph, of_same_kind
 
 GRAPH = tc.graph.random_regular(12, 4, seed=0)
 
@@ -76,6 +76,17 @@ def test_advice_is_one_sentence_about_the_largest_gain() -> None:
     assert sentence.lower().startswith(best.name.split(" (")[0])
     assert sentence.endswith(".") and "\n" not in sentence
     assert "None of these" in advice(changes[:1])
+
+
+def test_the_best_change_is_named_wherever_it_stands() -> None:
+    plan = tc.plan(200, 10, GRAPH, 1.0)
+    names = ("As planned", "Twice", "Half", "a denser graph (4 neighbours)", "More")
+    for best in range(1, 5):
+        factors = [1.0, *(0.3 if k == best else 0.95 for k in range(1, 5))]
+        found = [Change(n, plan, f) for n, f in zip(names, factors, strict=True)]
+        said = advice(found)
+        assert said.lower().startswith(f"{names[best]} would help most: 0.3 times".lower())
+        assert ("a denser graph would hardly help" in said) == (best != 3)
 
 
 def test_records_needed_is_the_least_number() -> None:
