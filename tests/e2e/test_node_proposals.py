@@ -69,6 +69,8 @@ class Federation:
     def do(self, *words: str) -> str:
         found = CliRunner().invoke(app, ["consortium", *words])
         assert found.exit_code == 0, found.output
+        if words[:2] in (("propose", "without"), ("propose", "stop")):
+            assert "starts from scratch" not in found.output  # it is about this run
         return found.stdout
 
     def propose(self, by: str, *words: str) -> tuple[str, str]:

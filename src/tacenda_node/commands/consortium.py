@@ -230,6 +230,12 @@ def consortium_join(
     name: Name = None,
     data: Data = None,
     address: Address = None,
+    later: Annotated[
+        bool,
+        typer.Option(
+            "--later", help="You were not invited: a member proposes the next run with you."
+        ),
+    ] = False,
     folder: HomeFolder = None,
     size: Size = None,
     listens: Listens = True,
@@ -256,7 +262,7 @@ def consortium_join(
 
     found = consortium.read_invitation(invitation)
     others = [member for member in found.members if member != found.organiser["name"]]
-    if name is None and len(others) == 1:
+    if name is None and len(others) == 1 and not later:
         name = others[0]
     name = _asked(name, "--name", f"Which member are you: {', '.join(others)}")
     data = Path(_asked(data, "--data", "File with this member's records"))
@@ -265,15 +271,16 @@ def consortium_join(
     settings = {"dataset": dataset, "ledger": ledger, "proxy": proxy, "relay_token": relay_token}
     brought = _brought(certificate, authority, key, key_command, password_file)
     site = _site(data, address, size, listens, _budget(budget), settings, identity, brought)
-    card = consortium.join(invitation, home, name, site)
+    card = consortium.join(invitation, home, name, site, later=later)
     mine = consortium.identity_of(home)
     from tacenda_node.setup.drafting import read_card
 
     number = read_card(card)["size"]
+    sent_to = "a member, who proposes the next run with you" if later else found.organiser["name"]
     _report_kit(home)
     typer.echo(
         f"{found.title}: {name}'s folder is {home}; its keys never leave it. The records fit the "
-        f"schema. Send {card} to {found.organiser['name']}; it says {counted(number, 'record')}, "
+        f"schema. Send {card} to {sent_to}; it says {counted(number, 'record')}, "
         "which becomes public."
     )
     typer.echo(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tacenda_node.peer.public_start import PublicStart
     from tacenda_node.proposals.box import Box, Kept
 
+TRANSPORT = " (failed to connect"  # the beginning of gRPC's own words, which say no more
 Home = Annotated[
     Path, typer.Option("--folder", "-f", help="The member's folder, with its node.toml.")
 ]
@@ -70,7 +71,7 @@ def consortium_propose(
     from tacenda_node.identity.certificates import Identity
     from tacenda_node.operate.settings import read_settings
     from tacenda_node.proposals.box import Box
-    from tacenda_node.proposals.proposal import KINDS, STOP, Proposal
+    from tacenda_node.proposals.proposal import KINDS, NEXT, STOP, WITH, Proposal
 
     if kind not in KINDS:
         raise InputError(f"KIND must be one of {', '.join(KINDS)}, not {kind!r}.")
@@ -79,7 +80,8 @@ def consortium_propose(
     from tacenda_node.proposals.box import in_force
 
     base, box = in_force(place), Box(place.parent)
-    start = None if from_scratch or contract is not None else _start_of(base, settings)
+    begins = kind in (NEXT, WITH) and contract is None and not from_scratch
+    start = _start_of(base, settings) if begins else None
     following = Following(start, _sizes(size), records, window)
     text = (
         None
@@ -93,10 +95,15 @@ def consortium_propose(
     _explain(text, identity.name)
     _asked(yes, "Sign this proposal and send it to the other members?")
     box.take(proposal, {})
+    start_file = None
     if text is not None and text.continues is not None and start is not None:
-        file = start.write(place.parent)
-        typer.echo(f"Send this file to members who have no result of the run before: {file}")
+        start_file = start.write(place.parent)
+        typer.echo(f"Send this file to members who have no result of the run before: {start_file}")
     kept = _accepted(folder, box, proposal.number)
+    if kind == WITH and text is not None:
+        new = ", ".join(name for name in text.names if name not in base.names)
+        files = [box.place_of(kept), *([start_file] if start_file else [])]
+        typer.echo(f"Send {new} {' and '.join(map(str, files))}; there: tacenda consortium accept.")
     _send(folder, base, box)
     _report(kept, box)
 
@@ -312,7 +319,7 @@ def _send(folder: Path, base: Contract, box: Box, *, quiet: bool = False) -> Non
     typer.echo(f"Shown to {', '.join(reached) or 'no member'}.")
     for name, why in found.items():
         if why:
-            typer.echo(f"Not to {name}: {why}.")
+            typer.echo(f"Not to {name}: {why.split(TRANSPORT)[0]}.")
 
 
 def _report(kept: Kept, box: Box) -> None:

@@ -42,6 +42,8 @@ from tacenda_node.setup.checking import costs, records_as_split
 from tacenda_node.state.accounts import default_ledger
 from tacenda_node.state.locks import lock
 from tacenda_node.state.looks import booked, in_use
+from tacenda_node.watch.observer import FILE as STATUS
+from tacenda_node.watch.status_file import read_status
 from tacenda_node.watch.web import parse_address
 
 FILE, FORMAT = "queue.json", "tacenda-queue-1"
@@ -113,6 +115,12 @@ class Queue:
             entry = Entry(number, str(path), contract.title, _now())
             self._write([*entries, entry])
         return entry
+
+    def present_state(self) -> Path | None:
+        """The state folder of the run that is under way, or else of the latest that was begun."""
+        first = sorted(self.entries(), key=lambda one: (one.state != "running", -one.number))
+        found = (self._state_of(one) for one in first)
+        return next((state for state in found if state and (state / STATUS).exists()), None)
 
     def remove(self, number: int) -> Entry:
         """Take an entry out; its state folder and what it has spent stay."""
@@ -334,7 +342,8 @@ class Server:
                 continue
             del self._running[number]
             if code == 0:
-                self._end(run.entry, "done", "")
+                early = read_status(self._queue.settings(Path(run.entry.what)).state).stopped
+                self._end(run.entry, "done", early)
             elif code < 0 or code == NETWORK:  # killed, or a neighbour stayed away
                 self._again(run, code)
             else:

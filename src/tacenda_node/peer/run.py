@@ -164,6 +164,7 @@ def _begin(
     stack.callback(session.stop)
     _serve(options, stack, observer, log)
     session.all_signed(amendments.book)
+    member.box.signed(amendments.current, amendments.book.current.frame().signatures)
     ledger = ledger_path(options.ledger, name, options.state, options.rehearsal)
     # No record is read before all have signed
     by_ids = ByIds.of(ledger, options.dataset, plan, name)

@@ -155,6 +155,13 @@ class Box:
             self._spread(found)
             return found
 
+    def signed(self, text: Contract, signatures: dict[str, str]) -> None:
+        """Keep what a node has gathered; so a new member, which has no box yet, counts, too."""
+        for one in self.all():
+            proposed = one.proposal.text()
+            if proposed is not None and proposed.hash() == text.hash():
+                self.take(one.proposal, signatures)
+
     def place_of(self, one: Kept) -> Path | None:
         """Where the proposed contract lies once it is accepted here."""
         text = one.proposal.text()

@@ -51,8 +51,8 @@ class Courier:
             if identity.name not in text.signatories:
                 return
             self._listen(settings, text, identity, set(busy))
-            self._tell(identity.name)
             self._answer(settings, identity)
+            self._tell(identity.name)
         except TacendaError as wrong:
             self._once(f"proposals: {wrong}")
             return

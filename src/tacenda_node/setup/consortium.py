@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ from tacenda_node.identity.keys import TLS_KEY
 from tacenda_node.operate.settings import FILE as SETTINGS
 from tacenda_node.operate.settings import read_settings, write_settings
 from tacenda_node.peer.agreed_tables import open_shares
+from tacenda_node.peer.public_start import file_of
 from tacenda_node.setup import drafting
 
 FORMAT = "tacenda-invitation-1"
@@ -130,13 +132,15 @@ def new(
     return invitation_path(folder, title)
 
 
-def join(invitation: Path, folder: Path, name: str, site: Site) -> Path:
-    """Make a member's folder from an invitation; returns the card to send back."""
+def join(invitation: Path, folder: Path, name: str, site: Site, *, later: bool = False) -> Path:
+    """Make a member's folder from an invitation; returns the card to send back. later: of a member
+    that was not invited, and comes in by a proposal of a next run."""
     found = read_invitation(invitation)
-    if name not in found.members:
+    if later == (name in found.members):
+        rule = "is" if later else "is not"
         raise InputError(
-            f"name {name!r} is not one of the invited members {', '.join(found.members)}; "
-            "choose yours with --name, or ask for another invitation."
+            f"name {name!r} {rule} one of the invited members {', '.join(found.members)}; "
+            "choose yours with --name. With --later a member comes in by the next run."
         )
     if name == found.organiser["name"]:
         raise InputError(
@@ -195,14 +199,23 @@ def review(folder: Path, contract: Contract) -> None:
     card = drafting.read_card(card_path(folder, identity.name))
     mine = contract.member(identity.name).model_dump()
     _same_card("your own", identity.name, mine, card)
+    later = identity.name not in invitation.members
     first = invitation.organiser
-    organiser = contract.member(first["name"]).model_dump()
-    _same_card("the organiser's", first["name"], organiser, first)
+    if not later or first["name"] in contract.names:
+        organiser = contract.member(first["name"]).model_dump()
+        _same_card("the organiser's", first["name"], organiser, first)
     if identity.authority_pem not in contract.authorities:
         raise InputError(
             "contract field authorities lacks the certificate of your card; "
             "ask the organiser to draft it again."
         )
+    if later:  # members and terms are those of the run that the others have agreed on
+        if contract.schema_hash != invitation.schema.hash():
+            raise PrivacyError(
+                "contract field schema_hash is not that of the invitation's schema; ask the "
+                "organiser for the invitation that belongs to this run."
+            )
+        return
     strangers = [name for name in contract.names if name not in invitation.members]
     if strangers:
         raise PrivacyError(
@@ -234,6 +247,10 @@ def accept(folder: Path, contract: Path) -> Path:
         )
     if not target.exists():
         contract_files.write(found, target)
+    if found.continues is not None:
+        start = file_of(contract.parent, found.continues.start)
+        if start.is_file() and start.parent.resolve() != folder.resolve():
+            shutil.copy(start, folder)
     given = contract_files.signatures(contract)  # the valid ones
     if given and contract.resolve() != target.resolve():
         contract_files.write_signatures(target, {**given, **contract_files.signatures(target)})
@@ -413,7 +430,7 @@ def trial_contract(folder: Path) -> Contract:
     card = drafting.read_card(card_path(folder, identity.name))
     cards = [
         {**card, "name": name} if name == identity.name else _like(k, name, card["size"])
-        for k, name in enumerate(invitation.members)
+        for k, name in enumerate(dict.fromkeys([*invitation.members, identity.name]))
     ]
     return drafting.draft(cards, invitation.terms, invitation.schema).contract
 

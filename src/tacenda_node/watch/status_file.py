@@ -18,15 +18,17 @@ SILENT = 15.0  # seconds without a sign of life, after which a node counts as en
 
 
 def state_folder(place: Path | None) -> Path:
-    """The state folder that is meant: itself, or that of the member's folder with its node.toml; by
-    default those of the current folder."""
+    """The state folder that is meant: itself, or that of the member's folder with its node.toml,
+    of the present or latest run of its queue; by default those of the current folder."""
     if place is not None and (place / observer.FILE).exists():
         return place
     if place is None and settings_file(None) is None:
         return Path("state")
     if place is not None and not (place / SETTINGS).exists() and not place.is_file():
         return place
-    return read_settings(place).state
+    from tacenda_node.operate.queue import Queue
+
+    return Queue(place).present_state() or read_settings(place).state
 
 
 def read_status(folder: str | Path) -> NodeStatus:

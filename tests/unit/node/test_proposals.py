@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from node_stage import signed_contract, small_contract, small_schema
+from node_stage import made_identity, signed_contract, small_contract, small_schema
 from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
@@ -250,6 +250,25 @@ def test_a_new_member_signs_the_contract_itself(town: Town, tmp_path: Path) -> N
     assert contract_files.missing_signatures(place) == []
     with pytest.raises(InputError, match="new members come by"):
         town.made("m0", "next", text)
+
+
+def test_what_the_nodes_gather_counts_for_a_new_member(town: Town, tmp_path: Path) -> None:
+    """It has no box, and signs the contract itself; its signature comes by its node."""
+    other = made_identity(tmp_path / "m9", "m9", tmp_path / "ca")
+    card = contract_files.card_of(other, "localhost:19", 80)
+    text = next_run(town.contract, "autumn", [card], [])
+    proposal, box = town.made("m0", "with", text), town.boxes["m0"]
+    box.take(proposal, {})
+    for name in town.contract.names:
+        town.meet("m0", name) if name != "m0" else None
+        town.boxes[name].accept(proposal.number, town.people[name])
+        town.meet("m0", name) if name != "m0" else None
+    assert box.find(proposal.number).missing == ["m9"]
+    signed = {"m9": other.sign_text(contract_files.signed_text(text))}
+    box.signed(text, {"m9": "A" * 86 + "=="})
+    assert not box.find(proposal.number).in_effect
+    box.signed(text, signed)
+    assert box.find(proposal.number).in_effect
 
 
 def test_a_proposal_as_a_file(town: Town) -> None:

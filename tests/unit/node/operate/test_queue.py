@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +14,10 @@ from tacenda.cli.app import app
 from tacenda.errors import InputError, StateError
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
-from tacenda_node.operate.queue import FILE, Queue, _ports, not_allowed
+from tacenda_node.operate import queue as queues
+from tacenda_node.operate.queue import FILE, Queue, Server, _ports, not_allowed
 from tacenda_node.operate.settings import read_settings, write_settings
+from tacenda_node.watch.status_file import state_folder
 
 
 @pytest.fixture
@@ -62,6 +65,38 @@ def test_the_list_takes_the_folder_as_other_commands_do(home: Path) -> None:
     assert len({one.stdout for one in said}) == 1 and "1 'autumn': waiting" in said[0].stdout
     both = CliRunner().invoke(app, ["node", "queue", "list", str(home), "--folder", "other"])
     assert both.exit_code == 2 and "give one of the two" in both.stderr
+
+
+def test_the_status_of_a_folder_is_that_of_its_present_or_latest_run(home: Path) -> None:
+    queue = Queue(home)
+    entries = [queue.add(home / f"{name}.toml") for name in ("contract", "autumn")]
+    states = [queue.settings(Path(one.what)).state for one in entries]
+    assert queue.present_state() is None and state_folder(home) == states[0]
+    for state in states:
+        state.mkdir()
+        (state / "status.json").write_text("{}")
+        assert queue.present_state() == state_folder(home) == state.resolve()
+    queue.update(1, state="running")
+    assert state_folder(home) == states[0].resolve()
+    assert state_folder(states[1]) == states[1]  # one that is named
+
+
+def test_a_run_that_the_members_have_stopped_is_done_with_the_reason(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(home)
+    ended = SimpleNamespace(poll=lambda: 0)
+    server = Server(queue, say=lambda text: None)
+    for number, (name, why) in enumerate((("contract", "stopped for good"), ("autumn", "")), 1):
+        entry = queue.add(home / f"{name}.toml")
+        told = SimpleNamespace(stopped=why)
+        monkeypatch.setattr(queues, "read_status", lambda state, told=told: told)
+        server._running[number] = queues._Running(entry, ended, frozenset())  # type: ignore[arg-type]
+        server._collect()
+    assert [(one.state, one.reason) for one in queue.entries()] == [
+        ("done", "stopped for good"),
+        ("done", ""),
+    ]
 
 
 def test_a_refused_entry_that_is_added_again_waits_again(home: Path) -> None:

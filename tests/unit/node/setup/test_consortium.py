@@ -20,6 +20,7 @@ from tacenda.errors import InputError, PrivacyError, StateError
 from tacenda.formats.text import toml
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
+from tacenda_node.membership.amendments import next_run
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.operate.settings import read_settings
 from tacenda_node.setup import consortium, drafting
@@ -91,6 +92,34 @@ def test_two_exchanges_lead_to_a_contract_that_all_have_signed(
         assert settings.data == office.homes[name] / "records.csv"
     contract_files.signatures_path(path).write_text("\n".join(lines) + "\n")
     assert contract_files.missing_signatures(path) == []
+
+
+def test_a_member_that_was_not_invited_comes_in_by_the_next_run(
+    drafted: tuple[Office, Path], tmp_path: Path
+) -> None:
+    office, path = drafted
+    home = tmp_path / "west"
+    data = write_random_records(office.schema, 220, 4, tmp_path / "west.csv")
+    site = Site(data, "localhost:17004", settings={"budget": 3.0})
+    with pytest.raises(InputError, match="'west' is not one of .* With --later"):
+        consortium.join(office.invitation, home, "west", site)
+    with pytest.raises(InputError, match="'south' is one of"):
+        consortium.join(office.invitation, home, "south", site, later=True)
+    card = drafting.read_card(consortium.join(office.invitation, home, "west", site, later=True))
+    assert consortium.trial_contract(home).names[-1] == "west"
+    base, other = contract_files.read(path), {**card, "fingerprint": "0" * 64}
+    for title, given, words in (("false", other, "your own card"), ("A study: 3", card, "")):
+        text = next_run(base, title, [given], [])
+        sent = contract_files.write(text, tmp_path / f"{title}.toml")
+        if words:
+            with pytest.raises(PrivacyError, match=words):
+                consortium.accept(home, sent)
+        else:
+            own = consortium.accept(home, sent)
+            assert contract_files.missing_signatures(own) == list(SIZES)
+    schema = text.to_plain() | {"schema_hash": "0" * 64}
+    with pytest.raises(PrivacyError, match="schema_hash is not that of the invitation"):
+        consortium.review(home, Contract.build(schema))
 
 
 def _changed(path: Path, target: Path, change: Any) -> Path:
