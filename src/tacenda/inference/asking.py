@@ -35,10 +35,6 @@ MOST_CUT = 0.01  # largest share of records whose residual was cut
 MOST_HIGHER = 1.0  # largest remainder of a Newton step, in standard errors
 TOO_FAR = 2.0  # beyond it there are no intervals: those of 95 % held the truth less than 90 %
 
-# One round of least squares starts from 0, far from the coefficients; chosen on two tables
-# (docs/decisions/0026).
-LOWERED = 0.7
-
 INDEPENDENT = "The records are independent draws from the population in question."
 RIGHT = {
     "robust": "The model need not be right: the coefficients are those of the linear score that "
@@ -412,7 +408,7 @@ def _of_moment(result: RunResult, level: float, redundant: Floats | None = None)
         noise,
         data_norm=float(about["data_norm"]),
         redundant=redundant,
-        lowered=LOWERED,
+        far=True,  # 0
         hidden_score=HIDDEN_LABELS * bound,
     )
     d = _told(redundant, d)

@@ -47,7 +47,9 @@ LEAST = 1e-10  # of the largest eigenvalue, where there is no noise
 MOST_SPILL = 1.5  # standard errors by which hidden directions may widen an interval to each side
 ROUNDING = 1e-6  # share of a row that may be in redundant directions
 TRACY_WIDOM = 2.0234  # 99 % quantile of the largest eigenvalue's law, real symmetric noise
-LOWEST = 0.25  # of an eigenvalue that is lowered
+# Where the point is far from the coefficients: by how many standard deviations an eigenvalue is
+# lowered, at most and times its distance from its edge, and to what part of it at least
+LOWERED, NEAR, LOWEST = 2.0, 3.0, 0.25
 HIGHER = math.sqrt(3.0) / 2  # of the remainder of a Newton step, for scores of normal shape
 
 
@@ -77,10 +79,10 @@ class Information:
         Largest norm of a record's features.
     redundant : ndarray or None
         Shape (r, d), public directions in which no record varies from 0.
-    lowered : float
-        By how many times `curvature_std` eigenvalues are lowered in the covariance. Where the point
-        is far from the coefficients, noise that makes an eigenvalue too large shortens both the
-        step and its error.
+    far : bool
+        Whether the point is far from the coefficients: then noise that makes an eigenvalue too
+        large shortens the step, and a direction near its edge may be seen for that noise alone.
+        Its eigenvalue is lowered in the noise's covariance, by `doubt`.
     hidden_score : float
         An assumption: what the point misses in hidden directions moves the score of no record
         that `data_norm` allows by more.
@@ -103,7 +105,7 @@ class Information:
     curvature_std: float = 0.0
     data_norm: float = 1.0
     redundant: Floats | None = None
-    lowered: float = 0.0
+    far: bool = False
     hidden_score: float = 50.0
 
 
@@ -178,6 +180,13 @@ def hidden_count(eigenvalues: Floats, needed: Floats) -> int:
     return int(below[-1]) + 1 if len(below) else 0
 
 
+def doubt(above: Floats) -> Floats:
+    """Return by how many standard deviations of the noise eigenvalues are lowered that many above
+    their edges: two, at which noise of a lucky draw ends, and less far from the edge, where
+    directions are seen whatever the noise is."""
+    return np.minimum(LOWERED, NEAR / np.maximum(above, NEAR / LOWERED))
+
+
 def identifiable(redundant: Floats | None, d: int) -> tuple[Floats, Floats]:
     """Return orthonormal bases (d, d - r) of what records can tell, and (d, r) of the redundant
     directions."""
@@ -229,12 +238,10 @@ def one_step(found: Information) -> Estimate:
     # Twice: the size of the bias follows from what is left after it
     twice = 0.5 * std**2 * (np.trace(back) * back + back @ back)
     away = away - twice @ away
-    moved = away
-    if found.lowered:
-        back = (v / np.maximum(seen - found.lowered * std, LOWEST * seen)) @ v.T
-        moved = back @ found.gradient
-    plain = found.gradient_std**2 + 0.5 * std**2 * (moved @ moved)
-    noise = back @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(moved, moved)) @ back
+    plain = found.gradient_std**2 + 0.5 * std**2 * (away @ away)
+    less = std * doubt((seen - needed[h:]) / std) if found.far and std else np.zeros(d - h)
+    slow = (v / np.maximum(seen - less, LOWEST * seen)) @ v.T
+    noise = slow @ (plain * np.eye(d) + 0.5 * std**2 * np.outer(away, away)) @ slow
     sampling = back @ positive(found.variance) @ back / n
     short = 1.0
     if h:
