@@ -13,7 +13,7 @@ from tacenda._types import Array, Floats
 from tacenda.estimators.base import handed_on
 from tacenda.estimators.docstrings import documented
 from tacenda.estimators.regressor_base import LinearRegressor
-from tacenda.estimators.warnings import warn_of_counts
+from tacenda.estimators.warnings import warn_of_counts, warn_of_residuals
 from tacenda.losses import NegativeBinomial, Poisson
 from tacenda.privacy.settings import Privacy
 
@@ -22,6 +22,7 @@ TYPICAL_REACH = 8.0  # the largest count over a typical one, if none is declared
 UNDECLARED_TYPICAL = 1.0  # in the forecast of the cut
 RATES_REACH = 2.0  # times the typical count: the rate at which a cut is forecast
 MOST_LOST = 0.01  # of the mean at that rate, by the cut
+MOST_CLIPPED = 0.03  # of it, by the bound on a gradient
 RESIDUAL = 0.3  # default bound on a gradient: a residual of so much of the largest count, or more
 
 
@@ -119,23 +120,31 @@ class PrivatePoissonRegressor(LinearRegressor):
         typical = UNDECLARED_TYPICAL if self.typical_count is None else self.typical_count
         mean = RATES_REACH * checks.positive("typical_count", typical)
         dispersion = checks.positive("dispersion", self.dispersion, zero=True)
-        lost = cut_share(self._most, mean, dispersion)
-        if self.count_bound is None or lost > MOST_LOST:
-            proposed = self._most
+
+        lost, proposed = cut_share(self._most, mean, dispersion), self._most
+        if lost > MOST_LOST:
             while cut_share(proposed, mean, dispersion) > MOST_LOST / 10:
                 proposed = math.ceil(1.25 * proposed)
+        if self.count_bound is None or lost > MOST_LOST:
             warn_of_counts(self._most, self.count_bound is not None, mean, lost, proposed)
+        clip = self._clip  # cuts residuals of the longest rows, and none without privacy
+        lost = cut_share(min(self._most, mean + clip * self._most), mean, dispersion) - lost
+        if self.epsilon is not None and lost > MOST_CLIPPED:
+            warn_of_residuals(clip, self._most, mean, lost)
+
+    @property
+    def _clip(self) -> float:
+        clip = RESIDUAL if self.clip_norm is None else self.clip_norm
+        return checks.positive("clip_norm", clip)
 
     def _scaled_targets(self, y: Any) -> Floats:
         return np.clip(np.asarray(y, float), 0.0, self._most) / self._unit
 
     def _loss(self, width: int) -> tuple[Any, float | None]:
-        clip = RESIDUAL if self.clip_norm is None else self.clip_norm
         most = self._most / self._unit
         if checks.positive("dispersion", self.dispersion, zero=True) == 0.0:
-            return Poisson(most), checks.positive("clip_norm", clip)
-        loss = NegativeBinomial(most, self.dispersion * self._unit)
-        return loss, checks.positive("clip_norm", clip)
+            return Poisson(most), self._clip
+        return NegativeBinomial(most, self.dispersion * self._unit), self._clip
 
     def _in_scaled_units(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         return coef, intercept - self._score_centre

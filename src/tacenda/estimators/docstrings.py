@@ -56,7 +56,8 @@ PARAMETERS = {
     "clip_norm": """float or None, default=None
         Bound on the gradient of one record, in scaled features. By default that of the loss; for
         squared losses, in units of half the target range, 0.5, or 0.3 with the algorithms "auto"
-        and "moments", which clip less where the noise is low.""",
+        and "moments", which clip less where the noise is low; for counts, in units of the largest
+        count, 0.3: counts with a long tail need more, or their mean comes out too low.""",
     "bounds": """(low, high), list of pairs, dict, "norm" or None, default=None
         Declared bounds of the features from public knowledge: (low, high) with a number or one per
         feature, one pair per feature, or {column: (low, high)}. Features are clipped to them

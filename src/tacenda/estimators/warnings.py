@@ -21,6 +21,7 @@ __all__ = [
     "warn_of_counts",
     "warn_of_curves",
     "warn_of_noise",
+    "warn_of_residuals",
     "warn_of_search",
 ]
 
@@ -90,12 +91,27 @@ def warn_of_curves(low: float, high: float) -> None:
 def warn_of_counts(most: float, declared: bool, mean: float, lost: float, proposed: float) -> None:
     """Said of a fit of counts whose bound is not declared or forecast to cut much, from public
     numbers alone."""
-    said = f"count_bound={most:g} cuts" if declared else "count_bound is not declared: counts are"
-    said += " counts" if declared else f" cut to {most:g}"
+    said = f"count_bound={most:g} cuts counts."
+    if not declared:
+        said = f"count_bound is not declared: counts are cut to {most:g}."
+    if proposed > most:
+        said += (
+            f" Where {mean:g} are expected (twice typical_count) that takes about "
+            f"{100 * lost:.2g} % off the mean; {proposed:g} would take less than 0.1 %."
+        )
     warnings.warn(
-        f"{said}, and where {mean:g} are expected (twice typical_count) that takes about "
-        f"{100 * lost:.2g} % off the mean. Declare count_bound from public knowledge; "
-        f"{proposed:g} would take less than 0.1 %.",
+        f"{said} Declare the largest plausible count from public knowledge.",
+        DeclarationWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_residuals(clip: float, most: float, mean: float, lost: float) -> None:
+    """Said of a fit of counts with a long tail, of which the bound on gradients cuts much."""
+    warnings.warn(
+        f"clip_norm={clip:g} cuts residuals above {clip * most:g} counts: where {mean:g} are "
+        f"expected (twice typical_count), with this dispersion, that takes up to {100 * lost:.2g} "
+        f"% off the mean. clip_norm=1 cuts none, for {1 / clip:.2g} times the noise.",
         DeclarationWarning,
         stacklevel=4,
     )

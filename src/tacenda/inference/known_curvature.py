@@ -17,6 +17,7 @@ from tacenda.questions.moments import unpacked
 from tacenda.runtime.result import RunResult
 
 SAME = 1e-6  # relative difference of eigenvalues that were raised to one floor
+RARE = "; less shows where few records carry a column's large values"
 HALF = 0.5  # of the most that hidden directions may vary: a guess of what they do
 
 
@@ -57,6 +58,8 @@ def known_curvature(
     else:
         moment, floor = np.eye(d) * (asked.data_norm**2 / d), -1.0
         assumed = "if features vary as much as their norm allows, in all directions alike"
+    if not asked.quadratic:
+        assumed += RARE
     bend = _mean_second(asked, facts, result, constant, moment)
     q, _ = identifiable(redundant, d)
     e, vectors = np.linalg.eigh(q.T @ moment @ q)

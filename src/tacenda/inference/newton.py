@@ -25,6 +25,11 @@ the seen ones and their eigenvalues, and u = U'(w - s), a combination r of coeff
 
     r'U u   and   r'V L^-1 V'EU u, of standard deviation (std/sqrt(2)) |r'V L^-1| |u|.
 
+Where w is far from s (`far`; one round of least squares starts from 0), E also decides what is
+seen: a direction a little above its edge is there because E raised it, and the step along it is too
+short. With x the standard deviations above the edge, the noise's covariance takes the eigenvalue
+min(2, 3/x) of them lower, the lower end of what it may be.
+
 No release bounds |u|: where columns nearly follow from one another it can be any number. It is
 *assumed* that u moves no allowed record's score by more than `hidden_score`. Intervals grow by the
 length of the two terms (`spill`), and a row that would grow by more than MOST_SPILL has none.

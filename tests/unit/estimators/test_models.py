@@ -357,3 +357,31 @@ def test_a_count_bound_that_cuts_much_is_told_with_a_better_one() -> None:
     model = tc.PrivatePoissonRegressor(epsilon=None, bounds=(-1, 1), count_bound=4, typical_count=3)
     with pytest.warns(DeclarationWarning, match=r"takes about 37 % off the mean.* 1[0-9] would"):
         model.fit(X, y)
+
+
+def test_an_undeclared_count_bound_is_told_without_a_share_that_is_none() -> None:
+    X, y = np.zeros((50, 1)), np.zeros(50)
+    with pytest.warns(DeclarationWarning) as told:
+        tc.PrivatePoissonRegressor(epsilon=None, bounds=(-1, 1)).fit(X, y)
+    (said,) = [str(one.message) for one in told]
+    assert said.startswith("count_bound is not declared: counts are cut to 10. Declare the largest")
+    assert "off the mean" not in said
+
+
+@pytest.mark.filterwarnings("ignore:The largest count")
+def test_a_tail_that_clipped_residuals_lose_is_told_before_the_fit() -> None:
+    """Visits with variance m + 2 m^2: what a residual of at most 15 leaves, by drawing."""
+    rng = np.random.default_rng(0)
+    drawn = rng.poisson(3 * rng.gamma(0.5, 2.0, 400_000))
+    lost = np.maximum(drawn - 3 - 15, 0).mean() / 3 - np.maximum(drawn - 50, 0).mean() / 3
+    known = {"bounds": (-1, 1), "count_bound": 50, "typical_count": 1.5, "random_state": 0}
+    X, y = np.zeros((2000, 1)), drawn[:2000]
+    with pytest.warns(DeclarationWarning, match=r"cuts residuals above 15 counts.*up to") as told:
+        tc.PrivatePoissonRegressor(1.0, dispersion=2.0, **known).fit(X, y)
+    (said,) = [str(one.message) for one in told if "residuals" in str(one.message)]
+    share = float(said.split("up to ")[1].split()[0]) / 100
+    assert share == pytest.approx(lost, rel=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeclarationWarning)
+        tc.PrivatePoissonRegressor(1.0, dispersion=2.0, clip_norm=1.0, **known).fit(X, y)
+        tc.PrivatePoissonRegressor(1.0, **known).fit(X, y)  # Poisson counts have no such tail

@@ -16,7 +16,7 @@ from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.inference import Condition, GradientMoments, Inference, from_released, holm, intervals
-from tacenda.inference.newton import Information, edge, one_step
+from tacenda.inference.newton import Information, doubt, edge, one_step
 from tacenda.questions.moments import unpacked
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
@@ -403,3 +403,34 @@ def test_rows_away_from_a_hidden_direction_are_shown_and_wider() -> None:
         held += int(np.sum((low[:2] <= t[:2]) & (t[:2] <= high[:2])))
         np.testing.assert_allclose(found.hidden_part, np.linalg.norm(made.spill, axis=1))
     assert told_apart >= 294 and held / (2 * told_apart) > 0.93
+
+
+@pytest.mark.parametrize("true", [2.1, 3.0, 4.5, 14.0])
+def test_what_luck_has_shown_is_covered_where_the_point_is_far(true: float) -> None:
+    """A curvature near its edge, in standard deviations of its noise, is seen where the noise
+    raised it, and the step from 0 is then too short."""
+    rng, shown, held, before = np.random.default_rng(0), 0, 0, 0
+    for noise, pull in rng.normal(size=(4000, 2)):
+        told = Information(
+            np.zeros(1),
+            np.array([-true - pull]),  # the coefficient is 1
+            np.array([[true + noise]]),
+            np.zeros((1, 1)),
+            1e9,
+            gradient_std=1.0,  # about as of one round
+            curvature_std=1.0,
+            far=True,
+        )
+        if (made := one_step(told)).directions:
+            continue
+        error, near = abs(made.values[0] - 1.0), one_step(replace(told, far=False))
+        shown += 1
+        held += error <= 1.96 * np.sqrt(made.noise[0, 0])
+        before += error <= 1.96 * np.sqrt(near.noise[0, 0])
+    assert shown > 1000 and held / shown > 0.94
+    if true < 4:  # what the study found, of another point
+        assert before / shown < 0.9
+
+
+def test_far_from_its_edge_an_eigenvalue_is_hardly_doubted() -> None:
+    np.testing.assert_allclose(doubt(np.array([0.0, 1.0, 1.5, 3.0, 30.0])), [2, 2, 2, 1, 0.1])
