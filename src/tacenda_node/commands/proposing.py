@@ -53,6 +53,15 @@ def consortium_propose(
         int | None,
         typer.Option(help="next: only ids that joined in this number of latest trainings."),
     ] = None,
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="next: how much may have changed since the run before, a share of all there is to "
+            "learn (0.01).",
+        ),
+    ] = None,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="next: do not continue the run before.")
     ] = False,
@@ -82,7 +91,7 @@ def consortium_propose(
     base, box = in_force(place), Box(place.parent)
     begins = kind in (NEXT, WITH) and contract is None and not from_scratch
     start = _start_of(base, settings) if begins else None
-    following = Following(start, _sizes(size), records, window)
+    following = Following(start, _sizes(size), records, window, drift)
     text = (
         None
         if kind == STOP
@@ -188,17 +197,18 @@ class Following:
     sizes: dict[str, int]
     records: str
     window: int | None
+    drift: float | None
 
     def terms(self, base: Contract) -> dict[str, Any] | None:
         """`continues` of the contract."""
         asked: dict[str, Any] = {"records": self.records}
-        if self.window is not None:
-            asked["window"] = self.window
+        limits = {"window": self.window, "drift": self.drift}
+        asked |= {name: value for name, value in limits.items() if value is not None}
         if self.start is None:
             if len(asked) > 1 or self.records != "all":
                 raise InputError(
-                    "--records and --window are of a run that continues one, and there is no "
-                    "result of the run before here; propose at a member that has it."
+                    "--records, --window and --drift are of a run that continues one, and there is "
+                    "no result of the run before here; propose at a member that has it."
                 )
             return None
         return {"run": base.run_id(), "start": self.start.digest, **asked}

@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from node_stage import made_identity, signed_contract, small_contract, small_schema
 from tacenda.errors import InputError, PrivacyError, StateError
+from tacenda_node.commands.proposing import Following
 from tacenda_node.identity import contract_files
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.amendments import amended, amendment_path, next_run
 from tacenda_node.operate.policy import PolicyFile
 from tacenda_node.operate.settings import write_settings
+from tacenda_node.peer.public_start import PublicStart
 from tacenda_node.proposals.box import MOST_OF_ONE, Box, numbered
 from tacenda_node.proposals.courier import Courier
 from tacenda_node.proposals.proposal import MOST_BYTES, Proposal, read_proposal
@@ -269,6 +272,22 @@ def test_what_the_nodes_gather_counts_for_a_new_member(town: Town, tmp_path: Pat
     assert not box.find(proposal.number).in_effect
     box.signed(text, signed)
     assert box.find(proposal.number).in_effect
+
+
+def test_what_a_next_run_takes_over_is_what_the_flags_say(town: Town) -> None:
+    start = PublicStart(np.zeros(4), np.zeros(0))
+    plain = Following(start, {}, "all", None, None).terms(town.contract)
+    assert plain is not None and plain.keys() == {"run", "start", "records"}
+    asked = Following(start, {}, "new", 12, 0.2).terms(town.contract)
+    made = next_run(town.contract, "autumn", [], [], continues=asked)
+    assert made.continues is not None
+    found = made.continues
+    assert (found.records, found.window, found.drift) == ("new", 12, 0.2)
+    assert found.run == town.contract.run_id() and found.start == start.digest
+    assert Following(None, {}, "all", None, None).terms(town.contract) is None
+    for one in (("new", None, None), ("all", 12, None), ("all", None, 0.2)):
+        with pytest.raises(InputError, match="--records, --window and --drift are of a run"):
+            Following(None, {}, *one).terms(town.contract)
 
 
 def test_a_proposal_as_a_file(town: Town) -> None:
