@@ -46,6 +46,11 @@ TURN = {"none": 0.0, "slow": 0.02, "fast": 0.1}  # of the truth in a month, in r
 RECENT = 6  # trainings within which an id must have joined, in the way "recent"
 NO_NOISE = "the best model of the records, without noise"
 WAYS = ("next", "recent", "anew", "yearly", "whole account")
+MEASURED, HEADING = "<!-- measured -->", "**Drift: "
+COLUMNS = (
+    "| way | months 1 to 12 | months 13 to 24 | sd over seeds | largest loss of an id | "
+    "all runs of m0 | places left empty | moments released |\n| --- |" + " --- |" * 7
+)
 TITLES = {
     "next": "next month continues",
     "recent": f"continues, --window {RECENT}",
@@ -331,26 +336,22 @@ def kept() -> dict[tuple[str, int], dict[str, dict[str, float]]]:
     return {(row["turn"], row["seed"]): row["found"] for row in map(json.loads, rows)}
 
 
-def lines() -> list[str]:
-    """The page's tables."""
+def tables(page: str) -> str:
+    """The page's tables: of a turn that was played, made again; of another, as it is there."""
     prices = [f"{monthly_epsilon(n):g}" for n in (STAYS, RECENT, MONTHS, 2)]
-    made = [
-        f"\nA month costs epsilon {prices[0]}; with --window {RECENT} {prices[1]}; without ids "
+    found = [
+        f"A month costs epsilon {prices[0]}; with --window {RECENT} {prices[1]}; without ids "
         f"{prices[2]}; once a year {prices[3]}."
     ]
+    there = {part.split("*")[0]: part for part in page.split(HEADING)[1:]}
     for words, turn in TURN.items():
-        runs = [found for (of, _), found in sorted(kept().items()) if of == words]
-        if not runs:
-            continue
-        n = len(runs)
-        made.append(f"\n**Drift: {words}** ({turn:g} radians a month, {n} seeds).\n")
-        made.append(
-            "| way | months 1 to 12 | months 13 to 24 | sd over seeds | largest loss of an id | "
-            "all runs of m0 | places left empty | moments released |"
-        )
-        made.append("| --- |" + " --- |" * 7)
-        made += [row_of(way, runs) for way in (*WAYS, NO_NOISE)]
-    return made
+        runs = [row for (of, _), row in sorted(kept().items()) if of == words]
+        if runs:
+            found.append(f"{HEADING}{words}** ({turn:g} radians a month, {len(runs)} seeds).")
+            found.append("\n".join([COLUMNS, *(row_of(way, runs) for way in (*WAYS, NO_NOISE))]))
+        elif words in there:
+            found.append(f"{HEADING}{there[words].strip()}")
+    return "\n\n".join(found) + "\n"
 
 
 def row_of(way: str, runs: list[dict[str, dict[str, float]]]) -> str:
@@ -379,8 +380,9 @@ def main() -> None:
                 row = {"turn": turn, "seed": seed, "found": play(TURN[turn], seed)}
                 with KEPT.open("a", encoding="utf-8") as out:
                     out.write(json.dumps(row) + "\n")
-    head = PAGE.read_text("utf-8").split("<!-- measured")[0]
-    PAGE.write_text(f"{head}<!-- measured -->\n" + "\n".join(lines()) + "\n", "utf-8")
+    page = PAGE.read_text("utf-8")
+    head = page.split(MEASURED)[0]
+    PAGE.write_text(f"{head}{MEASURED}\n\n{tables(page)}", "utf-8")
 
 
 if __name__ == "__main__":

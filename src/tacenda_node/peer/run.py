@@ -158,6 +158,7 @@ def _begin(
         Observer(contract, member.identity, session.display, session.exchange, options.state, log)
     )
     observer.shares_budget = options.share_budget
+    observer.proposals(member.box)
     if options.watch_tls:
         stack.enter_context(TlsLog(log, session.display.take))
     stack.enter_context(member.stop)

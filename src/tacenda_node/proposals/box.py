@@ -51,6 +51,13 @@ class Kept:
     def in_effect(self) -> bool:
         return self.proposal.enough(set(self.signatures), self.base)
 
+    def question(self, me: str) -> str:
+        """What this member is asked, in words; "" where nothing is open for it."""
+        if me not in self.missing or self.in_effect or self.proposal.by == me:
+            return ""
+        number = self.proposal.number
+        return f"{self.proposal.words()}. Read it and answer: tacenda consortium accept {number}"
+
     def to_plain(self) -> dict[str, Any]:
         """For programs."""
         text = self.proposal.text()

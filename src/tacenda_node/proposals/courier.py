@@ -95,14 +95,11 @@ class Courier:
         for number, why in list(self.box.refused.items()):
             self._once(f"The proposal {number} was not kept: {why}")
         for one in self.box.all():
-            words = one.proposal.words()
-            if me in one.missing and not one.in_effect and one.proposal.by != me:
-                self._once(
-                    f"{words}. Read it and answer: tacenda consortium accept "
-                    f"{one.proposal.number} --folder {self._home}"
-                )
+            if asked := one.question(me):
+                self._once(f"{asked} --folder {self._home}")
             elif one.in_effect:
-                self._once(f"{words}: in effect, accepted by {', '.join(sorted(one.signatures))}")
+                by = ", ".join(sorted(one.signatures))
+                self._once(f"{one.proposal.words()}: in effect, accepted by {by}")
 
     def _answer(self, settings: NodeSettings, identity: Identity) -> None:
         """Accept what the policy allows."""

@@ -22,6 +22,7 @@ from tacenda.words import against
 from tacenda_node.identity.certificates import CERTIFICATE, Identity, read_certificate
 from tacenda_node.identity.contract import Contract
 from tacenda_node.operate import logs
+from tacenda_node.proposals.box import Box
 from tacenda_node.protocol.handshake import is_clone
 from tacenda_node.protocol.lives import Health
 from tacenda_node.state.looks import booked
@@ -84,6 +85,8 @@ class Observer:
         self._closing: tuple[Contract, str] | None = None
         self._evaluating = self._ended_without = False
         self._about_result: list[str] = []
+        self._box: Box | None = None
+        self._asked: list[str] = []  # proposals that this member has not answered
         self._evaluation: EvaluationStatus | None = None
         self._lasting: LastingSpending | None = None
         self._expires = identity.certificate.not_valid_after_utc.timestamp()
@@ -113,6 +116,11 @@ class Observer:
     def warn(self, sentences: list[str]) -> None:
         """Show these about the result from now on."""
         self._about_result += sentences
+
+    def proposals(self, box: Box) -> None:
+        """Where members' proposals are kept."""
+        self._box = box
+        self._next_slow = 0.0
 
     def account(self, ledger: Path, name: str) -> None:
         """Where the lasting spending of these records stands."""
@@ -155,6 +163,7 @@ class Observer:
             self._next_slow = now + SLOW_SECONDS
             self._try("the ledger", self._look_at_ledger)
             self._try("the certificate", self._look_at_certificate)
+            self._try("the proposals", self._look_at_proposals)
 
     def _try(self, what: str, look: Any) -> None:
         try:
@@ -200,6 +209,11 @@ class Observer:
         budget = None if spent.budget is None else spent.budget.epsilon
         epsilon = spent.curve_with_reserved.epsilon(delta)
         self._lasting = LastingSpending(name, epsilon, budget, delta)
+
+    def _look_at_proposals(self) -> None:
+        kept = [] if self._box is None else self._box.all()
+        questions = [one.question(self._identity.name) for one in kept]
+        self._asked = [f"{words}." for words in questions if words]
 
     def _look_at_certificate(self) -> None:
         # It may have been renewed; the keys, which a key store may hold, are not asked for
@@ -379,6 +393,7 @@ class Observer:
         """What needs a look before it becomes a problem."""
         told = dict.fromkeys([*self._about_result, *self._display.warnings])
         found = [f"{words[0].upper()}{words[1:]}" for words in told]
+        found += [] if self._end is not None else self._asked
         if self._display.lacking:
             found.append(f"The run has not begun: {self._display.lacking}.")
         troubles = [self._endpoint.handshake.clock_trouble(peer.name) for peer in peers]

@@ -60,6 +60,8 @@ def test_a_next_run_is_signed_by_accepting_it(town: Town) -> None:
         town.meet("m0", name) if name != "m0" else None
         kept = town.boxes[name].accept(number, town.people[name])
         assert kept.in_effect == (name == "m2")
+        assert kept.question(name) == "" == kept.question("m0")
+        assert (number in kept.question("m2")) == (name != "m2")
         town.meet(name, "m0") if name != "m0" else None
         town.boxes[name].find(number[:4])
     town.meet("m0", "m1")

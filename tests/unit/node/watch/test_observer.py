@@ -135,6 +135,18 @@ def test_stalled_disk_and_certificate(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "free some space" in made.status().problems[0]
 
 
+def test_a_proposal_that_waits_for_this_member_is_told(tmp_path: Path) -> None:
+    made, asked = _observer(tmp_path, _link()), {"m0": "4f1c: m1 proposes to stop", "m1": ""}
+    made._identity.name = "m0"  # type: ignore[misc]
+    kept = [SimpleNamespace(question=asked.get), SimpleNamespace(question=lambda name: "")]
+    made.proposals(SimpleNamespace(all=lambda: kept))  # type: ignore[arg-type]
+    made._look_at_proposals()
+    assert made.status().warnings == ["4f1c: m1 proposes to stop."] and made.status().in_order
+    asked["m0"] = ""  # answered
+    made._look_at_proposals()
+    assert made.status().warnings == []
+
+
 def test_a_renewed_certificate_is_seen(tmp_path: Path) -> None:
     mine = made_identity(tmp_path / "me", "m0", tmp_path / "ca", days=2)
     made = _observer(tmp_path, _link())
