@@ -112,6 +112,8 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
         "identity": settings.identity.resolve(),
         "state": state,
         "ledger": ledger.resolve(),
+        # Where the default ledger is found, also by another user
+        "data_home": None if settings.ledger else ledger.parents[2],
         "readable": [path for path in readable if path not in writable],
         "writable": writable,
         "at_home": any(_below(path, place) for path in used for place in HOMES),

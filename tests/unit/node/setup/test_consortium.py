@@ -4,6 +4,7 @@ changed on the way is refused by name."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -27,6 +28,7 @@ from tacenda_node.setup import consortium, drafting
 from tacenda_node.setup import kit as kits
 from tacenda_node.setup.consortium import Site
 from tacenda_node.setup.kit import write_kit
+from tacenda_node.state.accounts import default_ledger
 
 SIZES = {"north": 300, "Node.East": 200, "south": 250}
 TERMS = {"title": "A study: 2", "privacy": {"epsilon": 2.0, "delta": 1e-6}, "algorithm": "auto"}
@@ -317,6 +319,19 @@ def test_the_unit_reaches_what_lies_in_a_home(
     assert told == (place == "/root/ledger" and os.geteuid() == 0)
 
 
+def test_units_and_containers_find_the_ledger_of_who_made_the_kit(
+    drafted: tuple[Office, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Run by another user, a node would otherwise begin a second ledger, with a budget unspent."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    kit = write_kit(drafted[0].homes["north"])
+    for name in ("tacenda-north.service", "tacenda-north.user.service", "compose.yaml"):
+        found = re.search(r"XDG_DATA_HOME[=:] ?\"?([^\"}\n]+)", (kit / name).read_text())
+        assert found is not None, name
+        monkeypatch.setenv("XDG_DATA_HOME", found[1])
+        assert default_ledger("north") == tmp_path / "share" / "tacenda/ledgers/north.sqlite"
+
+
 def test_the_units_close_what_a_node_does_not_need_and_do_not_give_up(
     drafted: tuple[Office, Path],
 ) -> None:
@@ -341,8 +356,14 @@ def test_the_units_close_what_a_node_does_not_need_and_do_not_give_up(
     ],
 )
 def test_the_systems_own_programs_understand_the_kit(
-    drafted: tuple[Office, Path], program: str, words: list[str], file: str
+    drafted: tuple[Office, Path],
+    program: str,
+    words: list[str],
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # without it systemd cannot look at all
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not on this machine")
     kit = write_kit(drafted[0].homes["north"])
@@ -352,7 +373,7 @@ def test_the_systems_own_programs_understand_the_kit(
     said = [line for line in done.stderr.splitlines() if "tacenda-north" in line or "nft" in line]
     if program == "nft" and "Operation not permitted" in done.stderr:
         pytest.skip("nft needs more rights here")
-    assert not said, done.stderr
+    assert not said and not done.returncode, done.stderr
 
 
 BOMBS = {
