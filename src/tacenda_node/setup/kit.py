@@ -80,7 +80,7 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
     listens = card["listens"] and not mine["relay"]
     called = [member for member in others if member["listens"]]
     state = settings.state.resolve()
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)  # systemd wants to find it
+    _make(state, ledger.resolve().parent)
     # `node serve` keeps the queue, proposals and each run's state in the member's folder
     writable = _outermost([home, state, ledger.resolve().parent])
     readable = _outermost([settings.data.resolve(), settings.identity.resolve()])
@@ -120,6 +120,12 @@ def _values(home: Path, settings: NodeSettings, contract: Contract | None) -> di
         # Closed to every user but root, whatever the unit says
         "hidden": [path for path in used if as_root and _below(path, "/root")],
     }
+
+
+def _make(*folders: Path) -> None:
+    """Folders that a unit may write; systemd starts nothing where one is not there."""
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def _below(path: Path, place: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -310,6 +311,7 @@ def test_the_unit_reaches_what_lies_in_a_home(
 ) -> None:
     """Wherever it lies: the ledger's folder is often in the home of who made the kit."""
     monkeypatch.setattr(kits, "default_ledger", lambda name: Path(place) / f"{name}.sqlite")
+    monkeypatch.setattr(kits, "_make", lambda *folders: None)  # not in this machine's homes
     monkeypatch.setattr(kits.sys, "prefix", "/opt/tacenda")
     unit = (write_kit(drafted[0].homes["north"]) / "tacenda-north.service").read_text()
     at_home = place != "/srv/ledger"
@@ -330,6 +332,9 @@ def test_units_and_containers_find_the_ledger_of_who_made_the_kit(
         assert found is not None, name
         monkeypatch.setenv("XDG_DATA_HOME", found[1])
         assert default_ledger("north") == tmp_path / "share" / "tacenda/ledgers/north.sqlite"
+    unit = (kit / "tacenda-north.service").read_text()
+    for line in re.findall(r"^Read(?:Write|Only)Paths=(.*)$", unit, re.M):
+        assert all(Path(place).exists() for place in shlex.split(line)), "systemd would not start"
 
 
 def test_the_units_close_what_a_node_does_not_need_and_do_not_give_up(
