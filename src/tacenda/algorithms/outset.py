@@ -10,9 +10,13 @@ line for y, and
     w = u ln((1 + r)/(1 - r))/r  scores with the log-odds that r means
 
 Of K classes y is 1 in the place of one and 0 in the others', and b and u have K columns; r^2 is
-(explained - 1/K)/(1 - 1/K), and 1 + r above is 1 + (K - 1) r: the scores of a class with a share q,
-the others alike. If one class is frequent, r is near 1, and steps that are made for classes alike
-would be far too short. All this follows from released numbers, and costs no more privacy.
+(explained - 1/K)/(1 - 1/K). The start is 0: from scores near its share a rare class is slow to
+find. The columns of b add up to E x, so that x'c with c = M^-1 sum_k b_k is nearly 1, and
+
+    p_k = b_k'c                  the share of class k, whose scores bend by p_k (1 - p_k)
+
+A class that bends less than the middle one gets steps that are so many times longer. All this
+follows from released numbers, and costs no more privacy.
 """
 
 from __future__ import annotations
@@ -27,14 +31,21 @@ from tacenda.losses import Loss
 
 CLEAR = 9.0  # squares of b count from so many times their noise's variance
 LEAST = 1e-3  # of the labels' variance stays unexplained, whatever was released
+LONGEST = 10.0  # a rare class's step, over that of the middle one
 
 
 class Outset(NamedTuple):
     """start (K d,): scores' weights to begin with. unexplained: 1 - r^2; 1.0 where nothing is
-    known."""
+    known. longer (K,): by how much the step of each class is."""
 
     start: Array
     unexplained: float
+    longer: Floats
+
+    @classmethod
+    def unknown(cls, dim: int, classes: int) -> Outset:
+        """Where nothing was released."""
+        return cls(np.zeros(dim), 1.0, np.ones(classes))
 
 
 def takes_labels(loss: Loss) -> bool:
@@ -59,6 +70,24 @@ def outset(vectors: Array, variance: Floats, b: Array, std: float) -> Outset:
     chance = 1.0 / classes if b.shape[1] > 1 else 0.0
     left = (max(1.0 - explained, 0.0) + unsure) / (1.0 - chance)
     unexplained = min(max(left, LEAST), 1.0)
+    if b.shape[1] > 1:
+        return Outset(np.zeros(b.size), unexplained, _longer(along, variance, std))
     r = math.sqrt(1.0 - unexplained)
-    longer = math.log((1.0 + (classes - 1) * r) / (1.0 - r)) / r if r > 0 else 0.0
-    return Outset(longer * (vectors @ u).T.ravel(), unexplained)
+    odds = math.log((1.0 + r) / (1.0 - r)) / r if r > 0 else 0.0
+    return Outset(odds * (vectors @ u).ravel(), unexplained, np.ones(1))
+
+
+def _longer(along: Array, variance: Floats, std: float) -> Floats:
+    """By how much the steps of classes are longer, from b along the records' directions. A share
+    counts as no less than its noise's std; where most of the constant is hidden, classes count as
+    alike."""
+    rows = along.sum(axis=1)
+    clear = np.maximum(1.0 - CLEAR * len(along.T) * std**2 / np.maximum(rows**2, 1e-300), 0.0)
+    c = rows * clear / variance
+    shares = (along * c[:, None]).sum(axis=0)
+    if not math.fsum(shares) > 0.5:
+        return np.ones(len(shares))
+    unsure = std * math.sqrt(math.fsum(c * c))
+    known = np.clip(np.maximum(shares, unsure), LEAST, 0.5)
+    bends = known * (1.0 - known)
+    return np.asarray(np.clip(np.median(bends) / bends, 1.0, LONGEST))

@@ -44,7 +44,7 @@ class TreeGD(Algorithm):
         output: the average of the last `tail` share of the rounds
 
     L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is
-    the step with the least forecast risk on the released curvature.
+    the step with the least forecast risk on the released curvature, and longer for rare classes.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
 
@@ -97,6 +97,9 @@ class TreeGD(Algorithm):
     def step(self, s: TreeState, node: Node) -> TreeState:
         x = node.average(s.x, known=bool(s.agreed.all()))
         eta = at(self.step_size, node.turn) / node.facts.smoothness
+        longer = node.facts.longer
+        if longer is not None and x.shape[1] >= len(longer) > 1:  # not in a dry run
+            eta = eta * np.repeat(longer, x.shape[1] // len(longer))
         worst = node.facts.worst_gradient_sensitivity
         unit = worst if math.isfinite(worst) else 1.0  # only without privacy
         kind = "masked" if self.noise == "masked" else "gaussian"

@@ -17,16 +17,15 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.node import Node
 from tacenda.algorithms.published import Published, Sites
 from tacenda.algorithms.spectrum import STEEPER_RATE
+from tacenda.algorithms.taken import FOR_NEXT, Taken
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitening import (
     DIAGONAL,
-    FOR_NEXT,
     MOMENT,
     MOMENT_FLOOR,
     MOST_FEATURES,
     NAME,
     STRENGTH,
-    Taken,
     Whitening,
     choose,
     clip_of,
@@ -51,10 +50,11 @@ class WhitenedState:
     """inner: the wrapped algorithm's state, in the records' own coordinates until there is a map.
 
     matrix (d, k), or (d,) for a diagonal one, and numbers (clip, or 0 for none; smoothness; the
-    chosen strength, or -1 where it was declared; `Chosen.unknown`): the public map, held once for
-    all nodes.
+    chosen strength, or -1 where it was declared; `Chosen.unknown`; `Chosen.longer`): the public
+    map, held once for all nodes.
     noise_std (k,), map_std (2, k), variance (k,): as in `Chosen`.
-    for_next: the released moment, its noise's std and `Chosen.risk`, for a run after this one.
+    for_next: the released moment, its labels' scale, its noise's std and `Chosen.risk`, for a run
+    after this one.
     """
 
     inner: Any
@@ -130,11 +130,13 @@ class Whitened(Around):
     def _with_map(self, s: WhitenedState, node: Node) -> WhitenedState:
         """Release the moment, choose the map, and begin where the public start lies in it."""
         start = np.asarray(self.algorithm.last(s.inner))
+        scale = self.whitening.labels_in(node.facts, self.algorithm)
         if self.taken is None:
             row, std = self._moment(node, start.dtype)
             ratio = self.ratio
         else:
-            row, std = self._taken(self.taken, node.facts, start), self.taken.std
+            row = self.taken.moment_for(node.facts, self.whitening, self.algorithm, start)
+            std = self.taken.std
             ratio = self._ratio_of(std, node, start.dtype, len(row))
         found = choose(
             row if self._diagonal(node.facts) else unpacked(row),
@@ -148,15 +150,15 @@ class Whitened(Around):
             self.taken,
         )
         strength = -1.0 if found.strength is None else found.strength
-        numbers = np.array([found.clip or 0.0, found.smoothness, strength, found.unknown])
+        numbers = [found.clip or 0.0, found.smoothness, strength, found.unknown, *found.longer]
         s = WhitenedState(
             None,
             found.matrix,
-            numbers,
+            np.array(numbers),
             found.noise_std,
             found.map_std,
             found.variance,
-            np.append(row, [std, found.risk]),
+            np.append(row, [scale, std, found.risk]),
         )
         if found.start.any():  # and nobody named another
             named = start.any(axis=1, keepdims=True)
@@ -168,18 +170,6 @@ class Whitened(Around):
             back = found.matrix.T / squares[:, None]  # the columns are orthogonal
         inner = self.algorithm.init(self._mapped(s, node), times(back, start))
         return replace(s, inner=inner)
-
-    def _taken(self, taken: Taken, facts: Facts, start: Array) -> Array:
-        """The moment of the run before; of one feature in a rehearsal, as its models are."""
-        d, length = facts.n_features, self.whitening.moment_numbers
-        if start.shape[1] == 1 < d:
-            return np.zeros(length(facts, self.algorithm, 1))
-        if len(taken.moment) == length(facts, self.algorithm):
-            return taken.moment
-        raise InputError(
-            f"The moment of the run before has {len(taken.moment)} numbers, which are not those of "
-            f"{d} features; leave it out, and release one again."
-        )
 
     def _ratio_of(self, std: float, node: Node, dtype: Any, width: int) -> float:
         """What the moment would have to take of this run's budget, over the rounds, to have noise
@@ -234,7 +224,14 @@ class Whitened(Around):
         taught = None if strength < 0 else strength
         smoothness *= self._flatter(s, node.facts)
         return node.mapped(
-            RecordMap(s.matrix, self._row_norm(s.matrix, node), clip or None, smoothness, taught)
+            RecordMap(
+                s.matrix,
+                self._row_norm(s.matrix, node),
+                clip or None,
+                smoothness,
+                taught,
+                s.numbers[4:],
+            )
         )
 
     def _flatter(self, s: WhitenedState, facts: Facts) -> float:
@@ -300,15 +297,16 @@ class Whitened(Around):
         assert s.variance is not None
         axes = s.matrix / np.sqrt((s.matrix**2).sum(axis=0))
         moment = packed((axes * s.variance) @ axes.T)
-        return {**found, MOMENT: moment, MOMENT_FLOOR: s.numbers[3:].copy()}
+        return {**found, MOMENT: moment, MOMENT_FLOOR: s.numbers[3:4].copy()}
 
     def noise_std(self, s: WhitenedState, facts: Facts, rounds: int) -> Array | None:
         """By the forecast on the released spectrum, of an algorithm that follows it."""
         if s.matrix is None or s.noise_std is None or not len(s.noise_std):
             return None
-        assert s.map_std is not None
+        assert s.map_std is not None and s.numbers is not None
         model = np.asarray(self.iterate(s)[0], float).reshape(facts.constants.n_outputs, -1)
-        return model_noise(s.matrix, s.noise_std / self._flatter(s, facts), s.map_std, model)
+        each = np.outer(s.numbers[4:], s.noise_std) / self._flatter(s, facts)
+        return model_noise(s.matrix, each, s.map_std, model)
 
     def iterate(self, s: WhitenedState) -> Array:
         return self._back(s, self.algorithm.iterate(s.inner))

@@ -19,7 +19,6 @@ together.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,10 +37,10 @@ from tacenda.algorithms.spectrum import (
     descend,
     edge_of,
     records_moment,
-    risk_of_change,
     rounded,
     within,
 )
+from tacenda.algorithms.taken import Taken
 from tacenda.errors import InputError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
@@ -51,8 +50,6 @@ NAME = "whitening"
 FULL, DIAGONAL = "full", "diagonal"
 MOMENT = "second_moment"  # in what a run leaves
 MOMENT_FLOOR = "second_moment_floor"  # and (1,) up to which variance the moment is not known
-FOR_NEXT = "for_next"  # what a next run takes over (`Taken.row`)
-DRIFT = 0.01
 STRENGTH = "strength"  # by which name a chosen one stands in `RunResult.released`
 MOST_FEATURES = 1000  # of a full map: a message then holds half a million numbers
 LABEL_SCALE = 0.15
@@ -190,7 +187,7 @@ class Chosen:
     unknown     a variance up to this one is a guess: the noise's edge, to which all that does not
                 stand out is raised at most
     risk        the forecast excess risk of the model; infinite where nothing is forecast
-    start       (K d,) of the model, before the map; zeros where nothing is told
+    start, longer  as in `Outset`; of the model before the map
     """
 
     matrix: Array
@@ -203,51 +200,7 @@ class Chosen:
     unknown: float
     risk: float
     start: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """What a run takes over from the one before it: all of it was released there.
-
-    Parameters
-    ----------
-    moment : ndarray (d (d + 1) / 2,) or (d,)
-        The second moment as it was released, packed, or its diagonal.
-    std : float
-        Of the noise of a diagonal entry.
-    risk : float
-        The forecast excess risk of the last model, at which the descent starts.
-    drift : float, default=0.01
-        How much the optimum may have moved since, as a share of the whole signal.
-    """
-
-    moment: Array
-    std: float
-    risk: float
-    drift: float = DRIFT
-
-    @classmethod
-    def of(cls, released: Mapping[str, Any], drift: float = DRIFT) -> Taken | None:
-        """From what a whitened run released; None where it was no such run."""
-        row = released.get(FOR_NEXT)
-        if row is None:
-            return None
-        return cls(np.asarray(row[:-2], float), float(row[-2]), float(row[-1]), drift)
-
-    @classmethod
-    def stand_in(cls, facts: Facts, whitening: Whitening, algorithm: Algorithm) -> Taken:
-        """For a rehearsal: of that size, and nobody's."""
-        return cls(np.zeros(whitening.moment_numbers(facts, algorithm)), 1.0, math.inf)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain values that name it."""
-        row = np.ascontiguousarray(np.append(self.moment, [self.std, self.risk]), "<f8")
-        return {"moment": hashlib.sha256(row.tobytes()).hexdigest(), "drift": self.drift}
-
-    def start(self, facts: Facts, directions: int, records: float) -> float:
-        """The forecast excess risk of the last model on these records."""
-        moved = risk_of_change(facts.constants, directions, records, self.drift)
-        return self.risk + moved
+    longer: Floats
 
 
 def choose(
@@ -272,7 +225,7 @@ def choose(
     """
     diagonal = moment.ndim == 1
     k, tuned = facts.constants, algorithm.traits.tuned_by_release
-    scale, begin = whitening.labels_in(facts, algorithm), Outset(np.zeros(facts.dim), 1.0)
+    scale, begin = whitening.labels_in(facts, algorithm), Outset.unknown(facts.dim, k.n_outputs)
     both, labels = moment, label_width(scale, k.n_outputs)
     moment = np.ascontiguousarray(both[:-labels, :-labels]) if labels else both
     e, vectors = (moment, None) if diagonal else _eigen(moment)
@@ -321,6 +274,7 @@ def choose(
         edge_of(len(e), std, diagonal),
         rounded(found.left_undone + found.noise_risk) if tuned else math.inf,
         begin.start,
+        begin.longer,
     )
 
 
@@ -346,8 +300,8 @@ def _forecast_std(
 
 def model_noise(matrix: Array, noise_std: Array, map_std: Array, model: Array) -> Array:
     """Standard deviation (K d,) of the noise in each coordinate of a model (K, d): the noise of the
-    gradients, and that of the moment, which turns and stretches the map. matrix, noise_std and
-    map_std: as in `Chosen`.
+    gradients, and that of the moment, which turns and stretches the map. matrix and map_std as in
+    `Chosen`, noise_std for each class.
 
     The model is P q, q a sum of gradients and P = scale^2 A^-1 with A the floored moment. Noise
     E in A moves it by -A^-1 E w, and the later rounds undo what they can see; a direction below
@@ -363,7 +317,7 @@ def model_noise(matrix: Array, noise_std: Array, map_std: Array, model: Array) -
     # E w has covariance std^2/2 (|w|^2 I + w w'): off its diagonal the noise is half as large
     turned = (moved**2 * np.where(seen > 0, whole, above) / 2) @ (units**2).T
     turned += ((moved * along * seen) @ units.T) ** 2 / 2
-    return np.asarray(np.sqrt(squares @ each + turned).ravel())
+    return np.asarray(np.sqrt((squares @ each.T).T + turned).ravel())
 
 
 def _eigen(moment: Array) -> tuple[Array, Array]:

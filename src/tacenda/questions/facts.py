@@ -45,6 +45,8 @@ class RecordMap:
         A bound on the curvature of the mean loss there, if a release taught one.
     strength : float or None
         The strength of the regulariser there, if a release taught one; None for the declared one.
+    longer : ndarray or None
+        Of several classes by how much the step of each is longer (K,), if a release taught it.
     """
 
     matrix: Array
@@ -52,6 +54,7 @@ class RecordMap:
     clip_norm: float | None = None
     smoothness: float | None = None
     strength: float | None = None
+    longer: Array | None = None
 
     def same_as(self, other: RecordMap) -> bool:
         """True if both map every record alike, with the same bounds; the smoothness, by which steps
@@ -70,7 +73,8 @@ class Facts:
     noise_sizes (n,) are the sizes that the noise must protect: the node's own, or the network's
     smallest for all. smallest_size: the network's smallest, where these are not all of its nodes
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
-    what was released, in place of the one that follows from the declared constants. true_sizes:
+    what was released, in place of the one that follows from the declared constants. longer (K,): by
+    how much a step may be longer for each of several classes, by what was released. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
     with at most k records of one node; 1 where it is a record. exactly: every
     person has exactly k records. members_per_person: on how many nodes a person may be.
@@ -86,6 +90,7 @@ class Facts:
     noise_sizes: Array | None = None
     smallest_size: float | None = None
     released_smoothness: float | None = None
+    longer: Array | None = None
     true_sizes: bool = True
     records_per_person: int = 1
     members_per_person: int = 1
@@ -257,6 +262,7 @@ class Facts:
             dim=matrix.shape[-1] * k.n_outputs,
             constants=constants,
             released_smoothness=by.smoothness,
+            longer=by.longer,
         )
 
     @property

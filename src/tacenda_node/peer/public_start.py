@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tacenda._types import Array
-from tacenda.algorithms.whitening import FOR_NEXT, Taken
+from tacenda.algorithms.taken import FOR_NEXT, Taken
 from tacenda.errors import InputError, TacendaError
 from tacenda.formats.files import write_bytes
 from tacenda.runtime.result import RunResult, load
@@ -26,8 +26,7 @@ from tacenda_node.identity.contract import Contract
 
 @dataclass(frozen=True, eq=False)
 class PublicStart:
-    """model (dim,); for_next: the moment, the std of its noise and the forecast risk of the model,
-    where the run was whitened; else empty."""
+    """model (dim,); for_next: as a whitened run leaves it (`Taken.of`); else empty."""
 
     model: Array
     for_next: Array

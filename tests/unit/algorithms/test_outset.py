@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda import losses
-from tacenda.algorithms.outset import LEAST, outset, takes_labels
+from tacenda.algorithms.outset import LEAST, LONGEST, outset, takes_labels
 
 
 def moments(x: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -40,16 +40,44 @@ def test_where_only_the_mean_is_to_be_learnt_it_has_the_log_odds(rate: float) ->
     assert found.unexplained == pytest.approx(4 * rate * (1 - rate))
 
 
-@pytest.mark.parametrize("shares", [(0.9, 0.05, 0.05), (0.02, 0.02, 0.02, 0.94), (0.5, 0.5)])
-def test_of_classes_it_has_the_scores_of_their_shares(shares: tuple[float, ...]) -> None:
-    """Exactly where all but one are alike."""
+@pytest.mark.parametrize(
+    ("shares", "longer"),
+    [
+        ((0.9, 0.05, 0.05), (1, 1, 1)),
+        ((0.5, 0.3, 0.18, 0.02), (1, 1, (0.21 + 0.1476) / 2 / 0.1476, (0.21 + 0.1476) / 0.0392)),
+        ((0.4, 0.4, 0.195, 0.005), (1, 1, 0.198487 / 0.156975, 10)),
+        ((0.5, 0.5), (1, 1)),
+    ],
+)
+def test_a_rare_class_gets_longer_steps(shares: Any, longer: Any) -> None:
+    """By its share times the rest, over that of the middle class; the constant may be spread over
+    the columns in any way."""
     k, n = len(shares), 1000
     y = np.repeat(np.eye(k), [round(n * s) for s in shares], axis=0)
-    found = outset(*moments(np.full((n, 1), 0.7), y), 0.0)
-    scores = 0.7 * found.start
-    assert np.exp(scores) / np.exp(scores).sum() == pytest.approx(shares)
+    x = np.random.default_rng(2).normal(size=(n, 3))
+    x[:, 2] = 0.5 + 0.3 * x[:, 0]
+    found = outset(*moments(x, y), 0.0)
+    assert found.longer == pytest.approx(longer, rel=1e-5)
+    assert not found.start.any() and found.start.shape == (3 * k,)
+    alone = outset(*moments(np.full((n, 1), 0.7), y), 0.0)
     squares = math.fsum(s * s for s in shares)
-    assert found.unexplained == pytest.approx((1 - squares) / (1 - 1 / k))
+    assert alone.unexplained == pytest.approx((1 - squares) / (1 - 1 / k))
+
+
+def test_a_share_below_its_noise_counts_as_the_noise() -> None:
+    """No step is longer than what is known of the class allows; without a constant none is."""
+    shares = np.array([0.5, 0.3, 0.199, 0.001])
+    of = np.eye(1), np.full(1, 0.49), 0.7 * shares[None]
+    steps = [outset(*of, std).longer[3] for std in (0.0, 0.02, 0.05, 0.5)]
+    wanted = [10.0]
+    for std in (0.02, 0.05):
+        clear = 1 - 9 * 4 * std**2 / 0.49  # the constant is told less clearly, and so are shares
+        second, third, last = 0.3 * clear, 0.199 * clear, std * clear / 0.7
+        middle = (second * (1 - second) + third * (1 - third)) / 2
+        wanted.append(middle / (last * (1 - last)))
+    assert steps[:3] == pytest.approx(wanted)
+    assert 1 < steps[2] < steps[1] < 10 and steps[3] == 1
+    assert np.all(outset(np.eye(1), np.full(1, 0.49), 0.1 * shares[None], 0.0).longer == 1)
 
 
 def test_noise_alone_is_no_start() -> None:
@@ -78,6 +106,7 @@ def test_whatever_was_released_it_is_finite(
     found = outset(vectors, 10.0 ** rng.uniform(-9, 0, d), size * rng.normal(size=(d, k)), std)
     assert np.isfinite(found.start).all()
     assert LEAST <= found.unexplained <= 1.0
+    assert found.longer.shape == (k,) and np.all((found.longer >= 1) & (found.longer <= LONGEST))
 
 
 def test_a_louder_release_never_explains_more() -> None:

@@ -22,6 +22,7 @@ from tacenda.graph.topology import Topology
 from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.questions.constants import PUBLIC_STRENGTH, Constants
 from tacenda.questions.facts import Facts, RecordMap
+from tacenda.questions.moments import unpacked
 from tacenda.runtime.local import LocalHosts
 from tacenda.runtime.local_shards import LocalShards
 from tacenda.runtime.spec import RunSpec
@@ -147,7 +148,7 @@ def test_every_round_by_hand(
     np.testing.assert_allclose(full @ full.T, square, rtol=1e-7, atol=1e-10)
     # The noise's edge: its largest eigenvalue (d = 3), or the largest of its three entries
     edge = std * math.sqrt(2 * math.log(3) if kind == "diagonal" else 6)
-    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0, edge])
+    assert states[0].numbers == pytest.approx([clip or 0.0, smoothness, -1.0, edge, 1.0])
     # From here on with the map as it is kept, whose signs are its own
     v = np.linalg.solve(full, start[0])
     length = clip or NORM * np.linalg.norm(full, ord=2)  # of logistic gradients on mapped rows
@@ -351,7 +352,7 @@ def test_what_the_noise_of_the_moment_does_to_the_model_is_minus_the_inverse_tim
     state = WhitenedState(
         TreeState((w @ vectors / scale)[None], np.ones((1, 1))),
         scale if diagonal else vectors * scale,
-        np.array([0.0, 1.0, -1.0, 0.0]),
+        np.array([0.0, 1.0, -1.0, 0.0, 1.0]),
         np.zeros(d),
         np.array([s / values, np.ones(d)]),
     )
@@ -383,3 +384,34 @@ def test_a_strength_that_was_left_open_is_chosen_after_the_release_and_used() ->
     assert given.strength == STRENGTH and "strength" not in given.released
     plain = tc.simulate(left_open, RING, A.GossipGD(step_size=0.1), 2, tc.Privacy(3.0), seed=1)
     assert plain.strength == PUBLIC_STRENGTH
+
+
+def test_a_rare_class_takes_longer_steps_and_its_noise_is_told() -> None:
+    """One round without noise is -eta_k P P' times the gradient of class k; and what noise does to
+    its weights is so many times more."""
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1, 2, 3], [150, 100, 44, 6])
+    x = np.column_stack([rng.normal(size=(300, 2)).clip(-2, 2) / 4, np.full(300, 0.5)])
+    own = tc.Problem([(x, y)], classes=(0, 1, 2, 3), loss="multinomial", strength=0.0)
+    run = tc.simulate(own, tc.graph.ring(1), Whitened(A.TreeGD()), 1, seed=1)
+    moment = unpacked(run.released["second_moment"])
+    hot = np.eye(4)[y]
+    shares = hot.mean(axis=0)
+    bends = shares * (1 - shares)
+    square = np.linalg.inv(moment)  # P P' over a number, where nothing is raised
+    steps = run.models.reshape(4, 3) / ((hot - 0.25).T @ x / 300 @ square)
+    np.testing.assert_allclose(
+        steps,
+        steps[:1, :1] * np.clip(np.median(bends) / bends, 1, 10)[:, None] * np.ones(3),
+        rtol=1e-6,
+    )
+    longer = np.array([1.0, 1.0, 2.0, 8.0])
+    state = WhitenedState(
+        TreeState(np.zeros((1, 12)), np.ones((1, 1))),
+        np.eye(3),
+        np.array([0.0, 1.0, -1.0, 0.0, *longer]),
+        np.array([0.1, 0.2, 0.3]),
+        np.array([np.zeros(3), np.ones(3)]),
+    )
+    found = Whitened(A.TreeGD()).noise_std(state, Facts.of(own), 20)
+    np.testing.assert_allclose(found.reshape(4, 3), np.outer(longer, [0.1, 0.2, 0.3]))

@@ -10,15 +10,15 @@ import pytest
 from months_stage import months_contract
 from node_stage import small_contract
 from tacenda.algorithms.tabled import Tabled
+from tacenda.algorithms.taken import Taken
 from tacenda.algorithms.whitened import Whitened
-from tacenda.algorithms.whitening import Taken
 from tacenda.errors import InputError, PrivacyError
 from tacenda_node.identity.contract import Contract
 from tacenda_node.membership.amendments import next_run
 from tacenda_node.peer.public_start import PublicStart, file_of, find_start
 from tacenda_node.peer.run_plan import can_be_continued, make_plan
 
-START = PublicStart(np.array([0.5, -1.0, 0.25, 0.0]), np.array([*range(10), 0.1, 0.02], float))
+START = PublicStart(np.array([0.5, -1.0, 0.25, 0.0]), np.array([*range(10), 0.0, 0.1, 0.02], float))
 
 
 def continued(start: PublicStart = START, **more: object) -> Contract:
@@ -79,13 +79,15 @@ def test_only_methods_that_end_with_one_model_continue() -> None:
 
 
 def test_a_moment_of_another_width_is_refused() -> None:
-    plan = make_plan(continued(), Taken(np.zeros(3), 0.1, 0.02))
     from tacenda_node.peer.run_plan import Whitened as Named
 
-    algorithm = plan.spec.algorithm
-    assert isinstance(algorithm, Named) and algorithm.taken is not None
+    algorithm = make_plan(continued()).spec.algorithm
+    assert isinstance(algorithm, Named)
+    facts, inner = make_plan(continued()).spec.facts, algorithm.algorithm
+    scale = algorithm.whitening.labels_in(facts, inner)
+    taken = make_plan(continued(), Taken(np.zeros(3), scale, 0.1, 0.02)).spec.algorithm.taken
     with pytest.raises(InputError, match="has 3 numbers, which are not those of 4 features"):
-        algorithm._taken(algorithm.taken, plan.spec.facts, np.zeros((1, 4)))
+        taken.moment_for(facts, algorithm.whitening, inner, np.zeros((1, 4)))
 
 
 def test_the_part_of_the_contract_is_checked() -> None:
