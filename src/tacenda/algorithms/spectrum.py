@@ -18,7 +18,9 @@ edge/2.
 Of a diagonal alone (`diagonal=True`) the e_k are the features' own mean squares, each with noise of
 that std and nobody else's: edge = sqrt(2 log d) std, the largest of d such noises, and a_k = e_k
 where it stands out. How the features go together is not known, so the steepest direction may hold
-all of a mapped row: L is that of its whole expected square, (SHORT norm)^2.
+all of a mapped row: L is that of its whole expected square, (SHORT norm)^2. That is mostly far too
+much, and an algorithm that sees when its steps overshoot (`guess`) may take steps as for
+eigenvalues that fall like 1/sqrt(k), or for the largest entry.
 
 Of classes the moment also tells how much of the labels is left to explain (`outset`): the loss
 bends sqrt(2 unexplained) as much, where that is below 1. The root and the 2, since records that
@@ -155,6 +157,7 @@ def decide(
     start: float | None = None,
     largest: float | None = None,
     unexplained: float = 1.0,
+    guess: bool = False,
 ) -> Setting:
     """Floor, scale, clip and step for `rounds` steps after a release of this spectrum, and the
     regulariser's strength where it was left open (`Constants.auto_strength`), `records` is told and
@@ -170,6 +173,7 @@ def decide(
     start    the forecast excess risk of the model at which the descent starts; None: it starts at 0
     largest  the moment's bound on a record, where the label is in it
     unexplained  of the labels' variance, as `outset` has it
+    guess    whether the steps may be those for a guess at the steepest direction
     """
     k, bound = constants, constants.data_norm**2
     e = within(eigenvalues, bound)
@@ -182,6 +186,7 @@ def decide(
     size = rms / math.sqrt(expected)
     unseen = min(edge / 2, bound) / lowest
     steepest = size**2 * min(1.0, max(float((a / raised).max()), unseen))
+    guessed = max(steepest, rms**2 / math.fsum(np.arange(1, len(a) + 1) ** -0.5))
     if diagonal:
         steepest = rms**2
     most = _Shape.of(k)
@@ -189,17 +194,25 @@ def decide(
     smoothness = k.loss_scale * shape.steepest * min(steepest, norm**2)
     quiet = std * math.sqrt(weight) / _moment_units(adjacency, largest or bound)
     quiet *= records_changed(adjacency) * k.loss_scale  # the noise of a gradient of bound 1
+    total = math.fsum(a)
+    # Thousands of features that do not stand out are alike
+    kinds, place, times = np.unique(
+        np.column_stack([a, raised]), axis=0, return_inverse=True, return_counts=True
+    )
+    a, raised = kinds.T
     h = shape.curvature * k.loss_scale * size**2 * (a / raised)
     own = k.regulariser.l2 * size**2 / raised  # the regulariser's curvature, over its strength
     # eta, in steps of sqrt(2): the forecast is flat near its least
-    steps = [LONGEST * math.sqrt(0.5) ** j for j in range(HALVINGS + 1)]
+    more = max(1.0, steepest / guessed) if guess else 1.0
+    count = HALVINGS + 1 + math.ceil(2.0 * math.log2(more))
+    steps = [LONGEST * more * math.sqrt(0.5) ** j for j in range(count)]
     unit = shape.force * rms
     bound_of_rows = k.gradient_bound / k.data_norm * norm  # a clip there cuts next to nothing
     longest = max(bound_of_rows, k.gradient_bound * size / math.sqrt(float(raised.min())))
     clips = shape.clips_up_to(longest, unit) if clip is None else [clip]
     whole = 0.5 * shape.curvature * k.loss_scale * shape.signal
     to_learn = whole if start is None else min(start / k.n_outputs, whole)
-    energy = k.n_outputs * to_learn * a / math.fsum(a)
+    energy = k.n_outputs * to_learn * times * a / total
     left_open = k.auto_strength and records is not None and std > 0 and bool(np.any(own))
     chance = 0.0
     if left_open and records:
@@ -214,9 +227,9 @@ def decide(
         left_of = left_of + shape.flat * (flat_of - left_of)
         for step, undone, spread in zip(steps, left_of, spread_of, strict=True):
             left = math.fsum(energy * undone)
-            left += JUMPY * whole * max(0.0, step * most.steepest / shape.steepest - 2.0)
-            loud = 0.5 * k.n_outputs * math.fsum((h + ridge) * spread)
-            drawn = chance * math.fsum((1.0 - np.sqrt(undone)) ** 2)
+            left += JUMPY * whole * max(0.0, step / more * most.steepest / shape.steepest - 2.0)
+            loud = 0.5 * k.n_outputs * math.fsum(times * (h + ridge) * spread)
+            drawn = chance * math.fsum(times * (1.0 - np.sqrt(undone)) ** 2)
             for c in clips:
                 noisy = loud * (quiet * c) ** 2 if quiet > 0 else 0.0
                 bent = BENT * k.loss_scale * max(0.0, UNBENT - c / unit) ** 3
@@ -234,8 +247,8 @@ def decide(
     clipped = None if clip is None and (std == 0.0 or not math.isfinite(unit)) else c
     seen = int((e > edge).sum())
     found = (lowest, size, clipped, step, smoothness, seen, left, noisy, bent)
-    ridge = np.broadcast_to(strength * own, h.shape)
-    return Setting(*found, h, ridge, quiet * c if quiet > 0 else 0.0, strength)
+    ridge = np.broadcast_to(strength * own, h.shape)[place]
+    return Setting(*found, h[place], ridge, quiet * c if quiet > 0 else 0.0, strength)
 
 
 def risk_of_change(k: Constants, directions: int, records: float, drift: float) -> float:

@@ -23,14 +23,21 @@ from tacenda.questions.facts import Facts
 from tacenda.schedules import Schedule, at
 
 NOISES = ("masked", "independent")
+# Where the curvature is a guess: a mean gradient that points against the last one, by so much of
+# their lengths' product, says that steps overshoot, and halves them
+AGAINST = 0.1
 
 
 @dataclass(frozen=True)
 class TreeState:
-    """x (b, d): the model; agreed (b, 1): 1.0 once it is the same row at every node."""
+    """x (b, d): the model; agreed (b, 1): 1.0 once it is the same row at every node. Where the
+    curvature is a guess: the last mean gradient (b, d), and the share (b, 1) of the planned step
+    that is taken."""
 
     x: Array
     agreed: Array
+    last: Array | None = None
+    share: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class TreeGD(Algorithm):
 
     L is the public smoothness of the loss: from the declared constants; after `Whitening` 1/L is
     the step with the least forecast risk on the released curvature, and longer for rare classes.
+    After a diagonal map it is a guess, and halved when a mean gradient points against the last.
     Guarantee, masked: a sum of discrete Gaussians over the members that a coalition of at most
     `Privacy.coalition` leaves connected. Independent: exact Gaussian composition.
 
@@ -104,7 +112,16 @@ class TreeGD(Algorithm):
         unit = worst if math.isfinite(worst) else 1.0  # only without privacy
         kind = "masked" if self.noise == "masked" else "gaussian"
         g = unit * node.release_mean(node.gradient(x, regularised=False) / unit, noise=kind)
-        return TreeState(node.prox(x - eta * g, eta), np.ones_like(s.agreed))
+        agreed = np.ones_like(s.agreed)
+        if not node.facts.smoothness_guessed:
+            return TreeState(node.prox(x - eta * g, eta), agreed)
+        share = agreed if s.share is None else s.share
+        last = np.zeros_like(g) if s.last is None else s.last
+        lengths = np.sqrt((g * g).sum(axis=1) * (last * last).sum(axis=1))
+        against = (g * last).sum(axis=1) < -AGAINST * lengths
+        share = np.where(against[:, None], share / 2, share)
+        eta = eta * share
+        return TreeState(node.prox(x - eta * g, eta), agreed, g, share)
 
     @property
     def traits(self) -> Traits:

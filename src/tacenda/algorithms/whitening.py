@@ -253,6 +253,7 @@ def choose(
         start=start,
         largest=facts.moment_bound(scale),
         unexplained=begin.unexplained,
+        guess=tuned and diagonal,
     )
     kept = len(e) if whitening.rank is None else min(len(e), whitening.rank)
     raised = np.maximum(within(e, k.data_norm**2), found.floor)[:kept]

@@ -25,7 +25,7 @@ from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.spectrum import FLATTER, decide, descend, flat_share
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitened import Whitened
-from tacenda.algorithms.whitening import MOST_FEATURES, Whitening
+from tacenda.algorithms.whitening import DIAGONAL, Whitening
 from tacenda.graph.cuts import least_components
 from tacenda.planning.candidates import Candidate, Case
 from tacenda.planning.forecast import DECAY, Landscape
@@ -61,7 +61,7 @@ def whitened(case: Case, coalition: int | None) -> list[Candidate]:
     cannot be whitened."""
     k, n = case.facts.constants, case.facts.n
     features = case.facts.dim // k.n_outputs
-    if not k.loss.smooth or not _can_be_mapped(k) or features > MOST_FEATURES:
+    if not k.loss.smooth or not _can_be_mapped(k):
         return []
     noise = float(np.sqrt(np.sum(case.node_noise**2)) / n)
     if coalition is not None:
@@ -99,25 +99,30 @@ def _forecast(
     k, adjacency = case.facts.constants, case.facts.adjacency
     changed, bound = records_changed(adjacency), k.data_norm**2
     one = noise / (changed * k.gradient_bound * k.loss_scale)
-    largest = case.facts.moment_bound(Whitening().labels_in(case.facts, TreeGD()))
+    whitening = Whitening()
+    diagonal = whitening.kind_for(features) == DIAGONAL
+    largest = case.facts.moment_bound(whitening.labels_in(case.facts, TreeGD()))
     std = one * math.sqrt(changed / SHARE) * largest
-    fall = np.arange(1, features + 1) ** -DECAY
+    assumed, outputs = Landscape.assumed(k, features), k.n_outputs
+    copies, kinds = assumed.copies, len(assumed.copies)
+    fall = np.repeat(np.arange(1, kinds + 1) ** -DECAY, copies.astype(int))
     e = bound * fall / fall.sum()
     weight = SHARE / (1 - SHARE) * rounds
-    found = decide(e, std, weight, rounds, k, adjacency, largest=largest)
+    found = decide(
+        e, std, weight, rounds, k, adjacency, diagonal=diagonal, largest=largest, guess=diagonal
+    )
     clip = k.gradient_bound if found.clip is None else found.clip
-    squares = found.scale**2 / np.maximum(e, found.floor)
-    assumed, outputs = Landscape.assumed(k, features), k.n_outputs
+    squares = found.scale**2 / np.maximum(e[:kinds], found.floor)
     h = assumed.eigenvalues * squares / outputs
     curved = h + assumed.convexity * squares
     loud = noise * clip / k.gradient_bound / math.sqrt(1 - SHARE)
     eta = case.longer * found.step / found.smoothness
-    left, spread = descend(curved, np.zeros(features), eta, rounds, TreeGD().tail)
-    flat, _ = descend(curved / FLATTER, np.zeros(features), eta, rounds, TreeGD().tail)
+    left, spread = descend(curved, np.zeros(kinds), eta, rounds, TreeGD().tail)
+    flat, _ = descend(curved / FLATTER, np.zeros(kinds), eta, rounds, TreeGD().tail)
     left = left + (0.0 if comparable else flat_share(k)) * (flat - left)
     target = assumed.signal / squares * (h / curved) ** 2
-    undone = 0.5 * outputs * float(curved @ (target * left)) + found.bent
-    noisy = 0.5 * outputs * float(curved @ spread) * rounds * loud**2
+    undone = 0.5 * outputs * float((copies * curved) @ (target * left)) + found.bent
+    noisy = 0.5 * outputs * float((copies * curved) @ spread) * rounds * loud**2
     tau = rounds * eta
     second = case.mixing.second
     return Forecast(tau, tau, max(rounds, ROUNDS[0]), loud, undone, noisy, second, 0.0)

@@ -74,7 +74,8 @@ class Facts:
     smallest for all. smallest_size: the network's smallest, where these are not all of its nodes
     (`rows`). released_smoothness: a bound on the curvature of the mean loss that was learnt from
     what was released, in place of the one that follows from the declared constants. longer (K,): by
-    how much a step may be longer for each of several classes, by what was released. true_sizes:
+    how much a step may be longer for each of several classes, by what was released.
+    smoothness_guessed: nothing tells how features go together, as the map was diagonal. true_sizes:
     each size is the node's number of records. records_per_person: k, where the unit is a person
     with at most k records of one node; 1 where it is a record. exactly: every
     person has exactly k records. members_per_person: on how many nodes a person may be.
@@ -91,6 +92,7 @@ class Facts:
     smallest_size: float | None = None
     released_smoothness: float | None = None
     longer: Array | None = None
+    smoothness_guessed: bool = False
     true_sizes: bool = True
     records_per_person: int = 1
     members_per_person: int = 1
@@ -263,6 +265,7 @@ class Facts:
             constants=constants,
             released_smoothness=by.smoothness,
             longer=by.longer,
+            smoothness_guessed=by.smoothness is not None and matrix.ndim == 1,
         )
 
     @property

@@ -101,6 +101,7 @@ def decided(
     tail: float = 0.5,
     diagonal: bool = False,
     records: float | None = None,
+    guess: bool = False,
 ) -> Setting:
     bound = k.data_norm**2
     e, d = cut(values, bound), len(values)
@@ -112,7 +113,9 @@ def decided(
     row = norm * (0.5 if scale is None else scale)
     size2 = row**2 / sum(v / w for v, w in zip(a, f, strict=True))
     top = max(max(v / w for v, w in zip(a, f, strict=True)), min(edge / 2, bound) / lowest)
+    guessed = max(size2 * min(top, 1.0), row**2 / sum(1 / math.sqrt(j + 1) for j in range(len(a))))
     top = row**2 if diagonal else size2 * min(top, 1.0)
+    more = max(1.0, top / guessed) if guess else 1.0
     steep, typical, late, force, signal, clips = loss_of(k)
     c0, outputs = k.loss_scale, k.n_outputs
     slope = k.loss.slope if k.clip_norm is None else min(k.loss.slope, k.clip_norm / k.data_norm)
@@ -128,8 +131,8 @@ def decided(
     chooses = k.auto_strength and records is not None and std > 0 and k.regulariser.l2 > 0
     tried = [10 ** (-j / 2) for j in range(15)] if chooses else [k.strength]
     found: list[tuple[float, ...]] = []
-    for strength, j in itertools.product(tried, range(27)):
-        step = 1.5 / math.sqrt(2) ** j
+    for strength, j in itertools.product(tried, range(27 + math.ceil(2 * math.log2(more)))):
+        step = 1.5 * more / math.sqrt(2) ** j
         left = loud = drawn = 0.0
         for hk, fk, ak in zip(h, f, a, strict=True):
             rk = strength * k.regulariser.l2 * size2 / fk
@@ -189,6 +192,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("one direction", {}, {"d": 1}),
     ("one feature", {}, {"d": 1, "diagonal": True, "std": 0.05}),
     ("diagonal", {"strength": 0.1}, {"diagonal": True}),
+    ("diagonal, a guess", {}, {"diagonal": True, "guess": True, "d": 40, "std": 1e-4}),
+    ("one feature, a guess", {}, {"d": 1, "diagonal": True, "guess": True}),
     ("all models", {"strength": 0.05}, {"tail": 1.0, "rounds": 7}),
     ("the last model", {}, {"tail": 0.05, "rounds": 9}),
     ("one round", {}, {"rounds": 1}),

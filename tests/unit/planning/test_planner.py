@@ -178,13 +178,19 @@ def test_what_is_decided_after_the_release_is_said_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"regulariser": "l1"}, {"loss": "hinge"}, {"loss": "absolute-deviation"}, {"dim": 1001}],
+    "options", [{"regulariser": "l1"}, {"loss": "hinge"}, {"loss": "absolute-deviation"}]
 )
 def test_what_cannot_be_whitened_is_planned_as_before(options: dict[str, Any]) -> None:
     settings = {"dim": 20, **options}
     found = tc.plan(100, settings.pop("dim"), tc.graph.ring(6), 1.0, **settings)
     assert found.algorithm.name in ("gossipgd", "dpdda", "dda")
+
+
+@pytest.mark.parametrize("dim", [1000, 1001, 20_001])
+def test_many_features_are_whitened_too_each_by_itself(dim: int) -> None:
+    found = tc.plan(3250, dim, tc.graph.random_regular(20, 6, seed=0), 1.0)
+    assert isinstance(found.algorithm, tc.algorithms.Whitened) and found.rounds == 20
+    assert 0 < found.forecast.excess_risk < 0.7
 
 
 def test_units_do_not_matter() -> None:
