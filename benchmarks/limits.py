@@ -74,9 +74,11 @@ class Trial:
         """What follows from one noisy moment, with labels of that scale in it or without."""
         rng, true = np.random.default_rng([seed, 0]), self.moment[scale]
         std = np.sqrt(2) * (1 + scale**2) / len(self.x) / (self.mu * np.sqrt(SHARE))
-        noise = np.triu(std * rng.normal(size=true.shape))
-        noise[np.triu_indices(len(true), 1)] *= np.sqrt(0.5)
-        noise += np.triu(noise, 1).T
+        # One draw for both, so that what the labels change is not lost in what noise does
+        width = self.x.shape[1] + 1
+        noise = np.triu(std * rng.normal(size=(width, width)))
+        noise[np.triu_indices(width, 1)] *= np.sqrt(0.5)
+        noise = (noise + np.triu(noise, 1).T)[: len(true), : len(true)]
         weight, whitening = SHARE / (1 - SHARE) * self.rounds, Whitening(label_scale=scale)
         given = (std, self.facts, whitening, TreeGD(), weight, self.rounds, float(len(self.x)))
         return choose(true + noise, *given)

@@ -15,8 +15,8 @@ find. The columns of b add up to E x, so that x'c with c = M^-1 sum_k b_k is nea
 
     p_k = b_k'c                  the share of class k, whose scores bend by p_k (1 - p_k)
 
-A class that bends less than the middle one gets steps that are so many times longer. All this
-follows from released numbers, and costs no more privacy.
+A class that bends less than the middle one gets steps that are longer by as much. All this follows
+from released numbers, and costs no more privacy.
 """
 
 from __future__ import annotations

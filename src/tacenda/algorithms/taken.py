@@ -53,7 +53,8 @@ class Taken:
         row = released.get(FOR_NEXT)
         if row is None:
             return None
-        return cls(np.asarray(row[:-3], float), *(float(v) for v in row[-3:]), drift)
+        scale, std, risk = (float(v) for v in row[-3:])
+        return cls(np.asarray(row[:-3], float), scale, std, risk, drift)
 
     @classmethod
     def stand_in(cls, facts: Facts, whitening: Whitening, algorithm: Algorithm) -> Taken:
