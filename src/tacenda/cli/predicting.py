@@ -174,6 +174,8 @@ def coefficients(
             "standard_errors": table.errors,
             "notes": list(table.notes),
         }
+        if table.positive is not None:
+            found["positive"] = table.positive
         if table.level is not None:
             found["level"] = table.level
         if expected is not None:

@@ -112,6 +112,8 @@ class CoefficientTable:
         Whether the coefficients are in the original units, in words.
     level : float or None
         The level of the intervals; None where there are none.
+    positive : str or None
+        Of two classes the one for which a positive coefficient speaks.
 
     Examples
     --------
@@ -127,6 +129,7 @@ class CoefficientTable:
     notes: tuple[str, ...] = ()
     units: str = ORIGINAL
     level: float | None = None
+    positive: str | None = None
 
     def __iter__(self) -> Iterator[Coefficient]:
         return iter(self.rows)
@@ -231,7 +234,7 @@ def coefficient_table(
     spans : array of shape (p,) or None, default=None
         The declared range of each quantity; 1 where none is declared.
     outputs : sequence or None, default=None
-        The K classes, where K > 1.
+        The K classes, where K > 1; of two classes with one score both, the positive one second.
     errors : str, default="The standard errors are not known."
         How the standard errors are known, in one sentence.
     notes : sequence of str, default=()
@@ -269,7 +272,13 @@ def coefficient_table(
             error = None if intercept_std is None else float(np.ravel(intercept_std)[k])
             error = None if error is None or math.isnan(error) else error
             last.append(Coefficient(INTERCEPT, b, error, b, output))
-    notes = list(notes)
+    positive = None
+    if outputs is not None and len(outputs) == 2 and len(coef) == 1:
+        positive = str(outputs[1])
+        notes = [
+            f"Positive class: {positive}. A positive coefficient makes it more likely.",
+            *notes,
+        ]
     if inference is not None:
         if len(coef) != 1:
             raise InputError(
@@ -284,7 +293,7 @@ def coefficient_table(
         errors, notes = inference.method, [*inferred_notes(inference), *notes]
     rows.sort(key=lambda row: -abs(row.effect))
     level = None if inference is None else inference.level
-    return CoefficientTable((*rows, *last), errors, tuple(notes), units, level)
+    return CoefficientTable((*rows, *last), errors, tuple(notes), units, level, positive)
 
 
 def _inferred(inference: Inference, tested: int) -> Iterator[dict[str, Any]]:

@@ -155,6 +155,17 @@ def test_estimators_have_a_table_that_predicts_and_survives_export(tmp_path: Pat
     assert unknown.coef_table_.rows[0].standard_error is None
 
 
+def test_the_class_for_which_coefficients_speak_is_named() -> None:
+    X = RNG.uniform(-1, 1, (400, 1))
+    y = np.where(X[:, 0] > 0, "ill", "well")  # the second in the order of the alphabet is positive
+    known = {"bounds": (-1, 1), "classes": ["ill", "well"], "random_state": 0}
+    table = PrivateLogisticRegression(50.0, **known).fit(X, y).coef_table_
+    assert table.positive == "well" and table.rows[0].coefficient < 0
+    assert "Positive class: well. A positive coefficient makes it more likely." in str(table)
+    number = PrivateRidge(epsilon=None, bounds=(-1, 1), target_bounds=(-1, 1)).fit(X, X[:, 0])
+    assert number.coef_table_.positive is None
+
+
 def test_names_and_spans_may_be_left_out() -> None:
     table = coefficient_table(["a"], np.array([[2.0]]), None, coef_std=np.array([[0.5]]))
     assert table.to_plain() == [
