@@ -272,3 +272,29 @@ def test_a_misspelt_file_or_column_is_named_as_one(tools: Any, home: Path) -> No
     people = home / "people.csv"
     said = tools.tacenda("predict", home / "ill", "--data", people, "--id", "idd").stderr
     assert said.strip().endswith("Did you mean 'id'?")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("predict", "{ill}", "--threshold", "2"), "--threshold must be strictly between"),
+        (("predict", "{visits}", "--threshold", "0.3"), "--threshold is for models of two classes"),
+        (("evaluate", "{ill}", "--private", "--epsilon", "-1"), "epsilon must be a number above 0"),
+        (("fit", "--schema", "{schema}", "--ledger", "{home}/none/l.db"), "folder must exist"),
+    ],
+)
+def test_wrong_flags_are_refused_before_the_records(
+    tools: Any, home: Path, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    """Whoever reads this file to its end finds that it is no text."""
+    header, *lines = (home / "people.csv").read_text().splitlines()
+    file = tmp_path / "people.csv"
+    file.write_bytes("\n".join([header, *lines * 400]).encode() + b"\n\xff\xfe,1,1,1\n")
+    places = {"ill": home / "ill", "visits": home / "visits", "schema": home / "ill.toml"}
+    asked = [w.format(**places, home=home) for w in words]
+    asked += [file] if words[0] == "evaluate" else ["--data", file]
+    asked += ["--epsilon", "1", "--nodes", "3"] if words[0] == "fit" else []
+    found = tools.tacenda(*asked)
+    assert found.exit_code != 0 and said in found.output, found.output
+    late = tools.tacenda("predict", home / "ill", "--data", file)
+    assert late.exit_code != 0 and "UTF-8" in late.output, late.output

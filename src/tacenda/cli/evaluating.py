@@ -174,13 +174,14 @@ def _private(
             "give either --missed-cost or --flagged, and only for a model of two classes."
         )
     size = held_out_size(model, data, nodes, public_size)
+    price = Privacy(epsilon, delta, adjacency="replace-one" if size is None else "add-remove")
     rows, labels, which, persons, marks = private_records(model, data, label)
     problem, counts, weights = held_out_problem(model, rows, labels, nodes, persons, size, marks)
     found = evaluate_privately(
         weights,
         problem,
         complete(nodes),
-        Privacy(epsilon, delta, adjacency="replace-one" if size is None else "add-remove"),
+        price,
         counts=counts,
         noise="independent" if nodes == 1 else "masked",
         level=level,

@@ -63,22 +63,28 @@ class Model:
         one = found.shape[1] == 1 and not is_outcome(self.loss)
         return np.asarray(found[:, 0] if one else found)
 
-    def columns(self, scores: Array, threshold: float | None = None) -> dict[str, list[Any]]:
-        """The prediction of every record, with probabilities where the loss has them, else the
-        scores. threshold: of two classes, from which probability on the second is predicted."""
-        if threshold is not None and (not self.probabilities or scores.ndim != 1):
+    def check_threshold(self, threshold: float | None) -> None:
+        """Refuse one that is no probability, or for a model that has none of two classes."""
+        if threshold is None:
+            return
+        if not self.probabilities or len(self.weights) != 1:
             raise InputError(
                 "--threshold is for models of two classes with probabilities, and "
                 f"{self.name} is not one; leave it out."
             )
+        checks.between("--threshold", threshold, 0.0, 1.0)
+
+    def columns(self, scores: Array, threshold: float | None = None) -> dict[str, list[Any]]:
+        """The prediction of every record, with probabilities where the loss has them, else the
+        scores. threshold: of two classes, from which probability on the second is predicted."""
+        self.check_threshold(threshold)
         if self.classes is None:
             return {"prediction": self.units.predictions(scores).tolist()}
         if is_outcome(self.loss):
             return self._outcomes(scores)
         guessed = predicted_classes(scores)
         if threshold is not None:
-            least = checks.between("--threshold", threshold, 0.0, 1.0)
-            guessed = (class_probabilities(scores) >= least).astype(int)
+            guessed = (class_probabilities(scores) >= threshold).astype(int)
         found: dict[str, list[Any]] = {"prediction": [self.classes[k] for k in guessed]}
         if self.probabilities:
             chances = class_probabilities(scores)

@@ -69,6 +69,7 @@ def predict(
     from tacenda.formats.files import write_text
 
     model = open_model(folder, run, node)
+    model.check_threshold(threshold)  # before the file is read
     rows = feature_rows(model, data, () if identifier is None else (identifier,))
     columns = model.columns(model.scores(rows), threshold)
     if identifier is not None:

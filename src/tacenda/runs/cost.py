@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from tacenda._types import Array
 from tacenda.graph.topology import Topology
 from tacenda.planning.advice import noise_advice, uneven_sizes
+from tacenda.privacy.lasting.files import check_place
 from tacenda.privacy.settings import Privacy
 from tacenda.privacy.statement import Statement
 from tacenda.questions.facts import Facts
@@ -111,6 +113,8 @@ def check_declared(config: RunConfig) -> None:
     check_public(config)
     privacy_of(config.privacy)
     check_algorithms(config)
+    if config.run.ledger is not None:
+        check_place(Path(config.run.ledger))
     shape = declared_shape(config)
     if shape is not None:
         topology_of(config.network, shape)
