@@ -424,7 +424,6 @@ STUDIES: dict[str, tuple[str, Callable[[], Population]]] = {
     "contract-births": ("contract", births),
     "contract-grades": ("contract", grades),
 }
-LONGER = ("bounds-affairs", "schema-adult", "contract-wages")  # 2,000 repetitions at last
 
 
 # ---- the study
