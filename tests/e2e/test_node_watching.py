@@ -178,7 +178,8 @@ def test_health_says_what_is_wrong(tmp_path: Path) -> None:
         crowd.wait(20, ["m0"])
         crowd.stop()
     assert seen[200]["ok"]
-    assert any("m1 has been away" in words for words in seen[503]["problems"]), seen
+    away = "m1 is away, not heard since this node started"
+    assert any(away in words for words in seen[503]["problems"]), seen
     status = read_status(crowd.folder("m0") / "state")
     assert status.state == "stopped"
     assert "stayed away" in status.stopped
