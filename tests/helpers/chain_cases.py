@@ -22,7 +22,19 @@ import numpy as np
 
 import tacenda as tc
 from chain_loss import Lost, losses, true_epsilon
-from chain_scenes import HOUSE, RELATIONS, STAR, UNITS, Family, Scene, allowed, family_of, problems
+from chain_scenes import (
+    HOUSE,
+    PERSON,
+    RELATIONS,
+    STAR,
+    UNITS,
+    Family,
+    Scene,
+    allowed,
+    family_of,
+    objectives,
+    problems,
+)
 from chain_tape import Tape, taped
 from tacenda.algorithms import registry
 from tacenda.algorithms.base import Algorithm
@@ -56,6 +68,7 @@ PRIVACY: dict[str, dict[str, Any]] = {
     "noise of the smallest": {"node_noise": "worst"},
     "epsilon by node": {"epsilon": [0.7, 3.0, 1.0, 2.0, 0.5, 1.5]},
 }
+PUBLISHED = "the paper's noise"
 GIVEN = {"z = 3": {"noise_multiplier": 3.0}, "0.3 a round": {"round_epsilon": 0.3}}
 WORDS = ("independent", "correlated", "masked", "gaussian", "l2-laplace")
 
@@ -92,6 +105,8 @@ class Case:
             return replace(
                 tc.Privacy.from_noise(**GIVEN[self.budget]), adjacency=self.scene.relation
             )
+        if self.budget == PUBLISHED:
+            return tc.Privacy(1.0, DELTA, self.scene.relation, mode="as-published")
         settings = {"epsilon": 1.0, "delta": DELTA, "coalition": 1, **PRIVACY[self.budget]}
         return tc.Privacy(adjacency=self.scene.relation, **settings)
 
@@ -203,6 +218,33 @@ def cases(full: bool = False) -> list[Case]:
                 several = 2 + (len(found) // 2) % 2
                 words = f"{title}, {several} groups"
                 found.append(replace(case, title=words, groups=several))
+    return found if full else [*found, *published()]
+
+
+def published() -> list[Case]:
+    """Every algorithm with the noise of its own paper, and with an iterate that the paper keeps
+    hidden: the statement then says what was really lost, not what the paper claims."""
+    found = []
+    for name, kind in sorted(registry.all_algorithms().items()):
+        if not kind.private or kind.published_noise is Algorithm.published_noise:
+            continue
+        base = registry.by_name(name)
+        names = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+        closing = [{"closing_dvp": True}] if "closing_dvp" in names else []
+        for changes in [{}, *closing]:
+            words = "".join(f" {k}={v}" for k, v in changes.items())
+            made: Algorithm = replace(base, **changes)  # type: ignore[type-var]
+            # Its noise is in proportion to 1/strength, and is read off the closing round
+            family = objectives(strength=0.05) if changes else None
+            for scene in (Scene(), Scene(at=5, sparse=True)):
+                title = f"{name}{words} as published"
+                case = Case(title, made, scene, PUBLISHED, rounds=2, family=family)
+                found.append(case)
+            if "centre" in names:
+                hidden = replace(made, centre="hidden")  # type: ignore[type-var]
+                for scene in (Scene(PERSON, "add-remove"), Scene(at=5)):
+                    case = Case(f"{name}{words} centre=hidden", hidden, scene, "0.3 a round")
+                    found.append(case)
     return found
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import optimize, signal, special, stats
 
 from chain_tape import Passed, Tape
+from tacenda.privacy.secrets.bounded import Bounded, open_values
 
 GRID = 2e-4  # of convolved losses
 AGREES = 1e-7  # of a measured size, over the numbers that it was measured on
@@ -113,7 +114,7 @@ def _lost(
     others = np.setdiff1d(a.nodes, at)
     assert not moved[others].any(), "a node without the unit answers differently"
     if a.noise == "masked":
-        mu = _masked_mu(moved, _masked_std(a), at, graph, coalition)
+        mu = masked_mu(moved, _masked_std(a), at, graph, coalition)
         return [Lost(*about, "gaussian", mu)]
     if a.noise == "correlated":
         own, edge = _shared_std(a)
@@ -197,7 +198,7 @@ def _coalitions(graph: nx.Graph, most: int, at: tuple[int, ...]) -> Any:
             yield graph.subgraph([i for i in graph if i not in pooled])
 
 
-def _masked_mu(
+def masked_mu(
     moved: np.ndarray, std: float, at: tuple[int, ...], graph: nx.Graph, coalition: int
 ) -> float:
     worst = 0.0
@@ -226,16 +227,18 @@ def _inside(
     a: Passed, b: Passed, i: int, at: tuple[int, ...], about: tuple[tuple[str, ...], str]
 ) -> Lost:
     assert a.ideal is not None and a.extra is not None
-    w, (queries, linear, quadratic, centre) = a.ideal, a.terms
+    w, (queries, linear, quadratic, *_) = a.ideal, a.terms
     q = np.broadcast_to(np.asarray(quadratic, float), (len(w), 1))
 
     def noise_of(terms: tuple[Any, ...], at_point: np.ndarray) -> np.ndarray:
         own = terms[0]._store.gradient(terms[0]._at, at_point, None, True)
+        centre = _opened(terms[3])
         pull = linear + 2 * q * (at_point - centre) + a.extra[:, None] * at_point
         return np.asarray(-(own + pull))
 
     for mine, theirs in zip(a.terms[1:], b.terms[1:], strict=True):
-        assert np.array_equal(mine, theirs), "the objectives' public terms differ"
+        hidden = isinstance(mine, Bounded)
+        assert hidden or np.array_equal(mine, theirs), "the objectives' public terms differ"
     assert np.array_equal(a.extra, b.extra)
     e_a, e_b = noise_of(a.terms, w), noise_of(b.terms, w)
     assert np.array_equal(np.delete(e_a, at, 0), np.delete(e_b, at, 0))
@@ -258,6 +261,11 @@ def _inside(
         *about, "objective", apart, w.shape[1], curvature=abs(bent), gap=gap,
         at_output=abs(found + bent),
     )  # fmt: skip
+
+
+def _opened(centre: Any) -> np.ndarray:
+    """An objective's centre, which a paper may keep hidden."""
+    return np.asarray(open_values(centre) if isinstance(centre, Bounded) else centre)
 
 
 def _log_det(terms: Any, noise_of: Any, w: np.ndarray, i: int) -> float:

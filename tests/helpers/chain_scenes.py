@@ -109,13 +109,13 @@ def slopes(loss: str, norm: float, p: int = 2, **settings: Any) -> Family:
     return Family(every, tuple(pairs), (np.zeros(p), -1))
 
 
-def objectives() -> Family:
+def objectives(strength: float = 1e-9) -> Family:
     """Logistic slopes are near their bound only far out: the start lies there."""
     start = _axis(FAR_MARGIN / FAR_COSINE)
     sides = beside_start(start, 1.0, _axis(1.0, 1))
     assert sides is not None
     pair = Pair("either side of the start", sides[0], 1, sides[1], 1)
-    settings = {"loss": "logistic", "data_norm": 1.0, "strength": 1e-9, "loss_scale": 0.01}
+    settings = {"loss": "logistic", "data_norm": 1.0, "strength": strength, "loss_scale": 0.01}
     return Family({**settings, "regulariser": "l2"}, (pair,), (np.zeros(2), -1), start)
 
 

@@ -85,6 +85,7 @@ class Peer:
             exchange.book,
             plan.booked.rows(at),
             plan.spare.rows(at),
+            plan.contract.absence.reserved_losses,
         )
         self.ledger.releases = _Stored(exchange, problem.store)
         self._facts = plan.spec.facts.rows(at)
@@ -332,7 +333,7 @@ class Peer:
         self._go_on()
         self._exchange.drop()
         if self._state.checkpoint() is None:
-            self._count_all_as_spent()
+            self._count_all_as_spent(decision.losses)
             self._state.note("began", view)
         self._exchange.view, self._exchange.absent = view, absent
         self._exchange.keep(view, self.round, self.saved())
@@ -343,9 +344,9 @@ class Peer:
         known = self.round == 0 and self._host.has_learned
         self.ledger.go_to(min(self.round, self._plan.contract.rounds) + 1, int(known))
 
-    def _count_all_as_spent(self) -> None:
+    def _count_all_as_spent(self, losses: int) -> None:
         """A member without a finished round either never took part or has lost its disk. Nobody can
-        tell, so all is booked."""
+        tell, so all is booked: the rounds so far, and those that were made again after losses."""
         booked: dict[int, int] = {}
         for (_, round, _), _ in self._state.charges():
             booked[round] = booked.get(round, 0) + 1
@@ -353,6 +354,11 @@ class Peer:
             events = self.ledger.reserved_in(round)
             for k in range(booked.get(round, 0), len(events)):
                 self._exchange.book(round, -1 - k, events[k])
+        if booked:  # this state is no new one: it knows what was made again
+            return
+        first = -1 - len(self.ledger.reserved_in(1))
+        for k, event in enumerate(self.ledger.spare_for(losses)):
+            self._exchange.book(1, first - k, event)
 
     def _output(self) -> Array:
         return self._host.output() if self._mixed is None else self._mixed

@@ -43,8 +43,11 @@ class NodeLedger(Ledger):
         book: Callable[[int, int, Event, bytes], None],
         booked: Charges | None = None,
         spare: Charges | None = None,
+        losses: int = 1,
     ) -> None:
+        """losses: for how many of them the spare releases are."""
         super().__init__(reserved)
+        self._losses = max(losses, 1)
         self._spare = [] if spare is None else [charge.event(0) for charge in spare.each()]
         self._view = 0
         self._charged: list[tuple[Key, dict[str, Any]]] = []
@@ -105,6 +108,10 @@ class NodeLedger(Ledger):
             for turn, events in booked.items()
             for event in set(events)
         )
+
+    def spare_for(self, losses: int) -> list[Event]:
+        """The spare releases of so many losses, at most all of them."""
+        return self._spare[: len(self._spare) // self._losses * losses]
 
     def reserved_in(self, round: int) -> list[Event]:
         """What round `round` was going to release, as it is booked."""

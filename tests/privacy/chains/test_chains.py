@@ -29,7 +29,7 @@ from tacenda.privacy.noise.sources import SimulatedNoise
 from tacenda.privacy.secrets import door, noise_plan
 from tacenda.privacy.secrets.mechanisms import NoiseKind
 from tacenda.privacy.statement import Statement
-from tacenda.questions import facts
+from tacenda.questions import facts, queries
 from tacenda.questions.facts import Facts
 from tacenda.questions.statistics import STATISTICS
 from tacenda.runtime import budget, spec
@@ -151,6 +151,13 @@ FAULTS: dict[str, tuple[Case, Any, str, Callable[[Any], Any]]] = {
     "the sensitivity of a table beside a training is halved": (
         Case("", A.Tabled(A.TreeGD(), chain_losses.ASKED, 0.3), family=TABLED),
         Facts, "statistic_distance", _halved,
+    ),
+    "a hidden centre counts as one that was released": (
+        Case("", A.PVP(centre="hidden"), Scene(), "0.3 a round"),
+        queries, "argmin_sensitivity",
+        lambda honest: lambda known, linear, quadratic, centre: honest(
+            known, linear, quadratic, np.zeros(centre.shape)
+        ),
     ),
     "coalitions are forgotten": (
         Case("", A.TreeGD(), Scene(at=5)),

@@ -13,8 +13,8 @@ from scipy.stats import chi2, kstest
 import tacenda as tc
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.inference import GradientMoments, heterogeneity
-from tacenda.inference.alike import compared
+from tacenda.inference import Condition, GradientMoments, heterogeneity
+from tacenda.inference.alike import Heterogeneity, compared
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -89,6 +89,20 @@ def test_it_reads_what_was_released_and_nothing_else() -> None:
     swapped = replace(runs[1], released=runs[0].released)
     assert compared(asked, swapped).to_plain() == compared(asked, runs[0]).to_plain()
     assert compared(asked, runs[1]).statistic != compared(asked, runs[0]).statistic
+
+
+def test_what_was_found_is_told_line_by_line() -> None:
+    conditions = (Condition("records", True, "Enough."), Condition("model", None, "Right."))
+    found = Heterogeneity(7.25, 6, 0.298, np.ones(7), 0.17, 0.31, conditions)
+    assert str(found).split("\n") == [
+        "Are the nodes alike? Q = 7.25 with 6 degrees of freedom, p = 0.298; 17% of the "
+        "differences is more than chance.",
+        "31% of the gradients' variance is privacy noise.",
+        "Enough.",
+        "Right.",
+        "It cost nothing: there was no noise, and there is no privacy.",
+    ]
+    assert "no p-value" in str(replace(found, p_value=None))
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

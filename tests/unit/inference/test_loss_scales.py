@@ -211,3 +211,10 @@ def test_counts_show_intervals_at_a_moderate_epsilon() -> None:
         # Four standard errors of the two together
         assert abs(row.estimate - plain.params[j + 1]) < 4.0 * (row.high - row.low) / 2 / 1.96
     assert rows["intercept"].estimate == pytest.approx(plain.params[0], abs=0.3)
+
+
+def test_the_question_about_scales_has_twenty_bins_each_and_names_what_it_refuses() -> None:
+    assert LossScales("poisson").length == 20 and LossScales("poisson", bend=True).length == 40
+    for slope in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(InputError, match=r"^LossScales\.slope must be"):
+            LossScales("poisson", slope=slope)

@@ -16,8 +16,10 @@ from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.errors import InputError, StateError, UnsupportedError
 from tacenda.inference import Condition, GradientMoments, Inference, from_released, holm, intervals
+from tacenda.inference.asking import check_width
 from tacenda.inference.newton import Information, doubt, edge, one_step
 from tacenda.questions.moments import unpacked
+from tacenda.questions.statistics import ROUGHNESS
 from tacenda.runtime.history import History
 from tacenda.runtime.result import RunResult
 
@@ -132,6 +134,47 @@ def test_a_statistic_of_records_is_what_it_says_it_is() -> None:
     assert [c.name for c in made.failed] == ["clipping"]
     with pytest.raises(UnsupportedError, match="larger slope"):
         made.p_values()
+
+
+@pytest.mark.parametrize("spread", ["full", "scalar", "none"])
+@pytest.mark.parametrize("curvature", [True, False])
+@pytest.mark.parametrize(("slope", "data_norm", "bend"), [(1.0, 1.0, None), (0.3, 3.0, 0.4)])
+def test_a_record_at_its_bounds_has_exactly_the_norm_that_is_declared(
+    spread: str, curvature: bool, slope: float, data_norm: float, bend: float | None
+) -> None:
+    """Each block takes its whole share: no unit is larger than it must be. And no two records are
+    further apart than is said, by trying all angles between their rows."""
+    asked = GradientMoments(2, "squared", (), data_norm, slope, curvature, spread, bend)
+    shares = asked.shares
+    own = {"curvature": data_norm**2 * min(bend or 1.0, 1.0), "gradient": slope * data_norm}
+    own |= {"spread": slope**2 * (data_norm**2 if spread == "full" else 1.0), "cut": 1.0}
+    for name, share in shares.items():
+        assert asked.units[name] * np.sqrt(share) == pytest.approx(own[name])
+    assert sum(shares.values()) == pytest.approx(1.0)
+    matrices = shares.get("curvature", 0.0) + (shares.get("spread", 0.0) * (spread == "full"))
+    t = np.linspace(0, 1, 100_001)
+    apart = matrices * np.maximum(1, 2 - 2 * t * t) + 2 * shares["gradient"] * (1 + t)
+    worst = np.sqrt(apart.max() + 1 - matrices - shares["gradient"])
+    said = min(worst * (1 + ROUGHNESS), asked.loosely_replaced)
+    assert asked.replaced == pytest.approx(said, rel=1e-8) and asked.replaced >= worst
+
+
+def test_a_share_that_was_cut_is_told_with_its_noise() -> None:
+    asked = GradientMoments(D, "squared", (), 1.0, 0.15)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = tc.simulate(
+            squared(), PAIR, StatisticRelease(asked), 1, tc.Privacy(20.0), 0, init=np.zeros(D)
+        )
+    (said,) = [c.text for c in from_released(asked, run).conditions if c.name == "clipping"]
+    std = float(run.released["noise"][0]) / N * asked.units["cut"]
+    assert f"cut to 0.15 (known to {std:.2g})" in said
+
+
+def test_the_widest_question_is_asked_and_a_wider_one_refused() -> None:
+    check_width(1000)
+    with pytest.raises(UnsupportedError, match="at most 1000 features, and this one has 1001"):
+        check_width(1001)
 
 
 def test_nothing_that_was_not_released_is_read() -> None:

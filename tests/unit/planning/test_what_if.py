@@ -228,6 +228,25 @@ def test_large_slow_graphs_are_seen_through_at_once(monkeypatch: pytest.MonkeyPa
     assert asked == [700]
 
 
+@pytest.mark.parametrize("graph", ["ring", "complete", "random_regular"])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+def test_a_quick_look_refuses_nothing_that_a_long_one_plans(
+    graph: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of graphs of any size the plan is the same with it and without."""
+    from tacenda.planning import candidates
+
+    make = getattr(tc.graph, graph)
+    found = []
+    for n in (12, 30):
+        topology = make(n, 4, seed=1) if graph == "random_regular" else make(n)
+        for least in (0, 10**9):
+            monkeypatch.setattr(candidates, "QUICK_LOOK", least)
+            plan = tc.plan(80, 6, topology, epsilon, regulariser="elastic-net", max_rounds=400)
+            found.append((plan.method, plan.coalition, plan.forecast.excess_risk))
+    assert found[0] == found[1] and found[2] == found[3]
+
+
 @pytest.mark.parametrize("ending", ["svg", "html"])
 def test_the_picture_names_every_change(tmp_path: Path, ending: str) -> None:
     plan = tc.plan(200, 10, GRAPH, 1.0)
@@ -235,6 +254,8 @@ def test_the_picture_names_every_change(tmp_path: Path, ending: str) -> None:
     assert len(text) > 5000 and list(tmp_path.iterdir()) == [tmp_path / f"plan.{ending}"]
     if ending == "html":
         assert "twice the budget" in text
+        for axis in ("forecast objective above the noise-free optimum", "delta", "epsilon"):
+            assert f'"text":"{axis}"' in text
     with pytest.raises(InputError, match="plot must end"):
         draw(plan, plan.what_if(), tmp_path / "plan.txt")
 

@@ -83,6 +83,16 @@ def test_every_metric_by_its_definition(snapshot: Snapshot) -> None:
     assert measure(list(METRICS), snapshot) == pytest.approx(expected, rel=1e-10)
 
 
+def test_every_metric_of_private_records_is_told_coarsely() -> None:
+    """Where their number is private: all but those of public test data and of models alone."""
+    exact = {name for name, metric in METRICS.items() if metric.coarse is None}
+    assert exact == {
+        "test_loss", "test_accuracy", "consensus", "distance", "infeasibility", "zeros"
+    }  # fmt: skip
+    for name in METRICS.keys() - exact:
+        assert METRICS[name].coarse(0.123456789) == 0.12  # type: ignore[misc]
+
+
 def test_passes_over_the_records_are_counted() -> None:
     """A gradient is one pass; of a local solver every gradient and every Hessian is one. R-ADMM
     reads the records in every second iteration only."""

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacenda.errors import LeakError, NetworkError
+from tacenda.graph.groups import grouped
 from tacenda.graph.topology import Topology
 from tacenda.privacy.secrets.bounded import Bounded
 from tacenda.runtime.network import Network, placement
@@ -33,13 +34,15 @@ def alone(topology: Topology, dtype: Any = float, **more: Any) -> Network:
     return Network(topology, [np.arange(topology.n)], 0, NoTransport(), dtype, **more)
 
 
-def together(topology: Topology, parts: list[Any], ask: Any, dtype: Any = float) -> Any:
+def together(
+    topology: Topology, parts: list[Any], ask: Any, dtype: Any = float, groups: Any = None
+) -> Any:
     """ask(network, its nodes) of every block, in threads that share one transport."""
     shared, found, networks = InProcess(), {}, {}
 
     def work(k: int) -> None:
         transport = InProcessEnd(shared, k) if len(parts) > 1 else NoTransport()
-        networks[k] = Network(topology, parts, k, transport, dtype)
+        networks[k] = Network(topology, parts, k, transport, dtype, groups=groups)
         with shared.lock:
             try:
                 found[k] = ask(networks[k], parts[k])
@@ -122,6 +125,26 @@ def test_any_blocks_give_the_same_bits(owners: list[int], name: str) -> None:
         expected = ask(one, np.arange(topology.n))
         assert found.tobytes() == expected[np.concatenate(parts)].tobytes()
         assert messages == 2 * (topology.n - 1) and not shared._mail
+
+
+@given(st.lists(st.integers(0, 3), min_size=12, max_size=12), st.sampled_from([2, 3, 4]))
+def test_any_blocks_give_the_same_sums_of_groups(owners: list[int], count: int) -> None:
+    topology = Topology.of(GRAPHS["regular"])
+    groups = grouped(topology, count, 1)
+    parts = [np.flatnonzero(np.array(owners) == k) for k in range(4)]
+    parts = [part for part in parts if len(part)]
+    whole = np.random.default_rng(6).integers(0, 2**64, (12, 2), dtype=np.uint64)
+    found, _, shared = together(
+        topology,
+        parts,
+        lambda network, part: network.total(whole[part], (1, 0), count),
+        groups=groups,
+    )
+    sums = [
+        whole[members].sum(axis=0, dtype=np.uint64).view(np.int64) for members in groups.members
+    ]
+    np.testing.assert_array_equal(found, np.tile(np.concatenate(sums), (12, 1)))
+    assert not shared._mail
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 5, 12])

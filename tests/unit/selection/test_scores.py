@@ -67,6 +67,19 @@ def test_scores_of_three_classes_and_of_numbers() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("scoring", "power"), [("neg_mean_absolute_error", 1), ("neg_mean_squared_error", 2)]
+)
+def test_errors_of_numbers_are_in_halves_of_the_range(scoring: str, power: int) -> None:
+    """Cut to the range as predictions are, and the largest error that there can be scores 0."""
+    rows = np.linspace(-2, 2, 41)[:, None]
+    y = np.where(np.arange(41) % 2, 0.8, -1.7)
+    found = CandidateScores(((1.0,),), scoring)
+    scores = found.vectors(records("regression", y, rows), np.zeros(1))[:, 0] + 0.5
+    error = np.abs(np.clip(rows[:, 0], -1, 1) - np.clip(y, -1, 1)) ** power
+    np.testing.assert_allclose(scores, 1 - np.minimum(error / found.largest, 1), atol=1e-12)
+
+
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_mean_absolute_error"])
 def test_no_record_moves_the_sum_by_more_than_sqrt_k(scoring: str) -> None:
     odd = [0.0, 1.0, -1e300, 1e300, np.inf, -np.inf, np.nan, 5e-324]

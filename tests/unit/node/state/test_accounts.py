@@ -88,6 +88,9 @@ def test_a_digest_of_records_tells_order_place_type_and_labels_apart() -> None:
     reshaped = tc.Problem([(x.reshape(24, 2), np.repeat(y, 2))], classes=("no", "yes"))
     found = {data_digest(p) for p in (one, backwards, other_labels, reshaped, records(1))}
     assert len(found | {data_digest(records(0, np.float32))}) == 6
+    ones = [np.ones(12)], [np.linspace(1, 2, 12)], [np.linspace(2, 1, 12)]
+    weighed = [tc.Problem([(x, y)], classes=("no", "yes"), weights=w, weight_bound=2) for w in ones]
+    assert len(found | {data_digest(p) for p in weighed}) == len(found) + 3
 
 
 def test_all_other_accounts_are_named_one_by_one(tmp_path: Path) -> None:

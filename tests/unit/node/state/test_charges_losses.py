@@ -158,6 +158,18 @@ def test_who_has_not_released_a_round_pays_nothing_for_making_it_again() -> None
         member.release(1, 1)
 
 
+def test_the_spare_releases_of_some_losses() -> None:
+    """As many as a round makes, for each loss, and never more than there are."""
+    own = {"name": "ipadmm", "penalty": 0.1, "inner_steps": 2}
+    plan = made_plan(3, algorithm=own, privacy={"epsilon": 5.0, "delta": 1e-5})
+    at = np.zeros(1, np.int64)
+    mine, spare = plan.calibration.reserved.rows(at), plan.spare.rows(at)
+    ledger = NodeLedger(mine, plan.releases, True, lambda *_: None, plan.booked.rows(at), spare, 3)
+    assert [len(ledger.spare_for(losses)) for losses in range(6)] == [0, 2, 4, 6, 6, 6]
+    none = NodeLedger(mine, plan.releases, True, lambda *_: None)
+    assert none.spare_for(2) == []
+
+
 def test_the_map_is_part_of_the_question() -> None:
     """Another map, another noise and other masks: who was handed a wrong one learns nothing."""
     rng = np.random.default_rng(1)
