@@ -22,7 +22,8 @@ import numpy as np
 
 from benchmarks.first_day import SETS as FIRST_DAY
 from benchmarks.first_day import Records
-from benchmarks.strengths import EPSILONS, GENERATED, dense
+from benchmarks.generated import GENERATED, dense
+from benchmarks.strengths import EPSILONS
 from tacenda.formats.files import write_json, write_text
 from tacenda.planning.predict import ABOVE, BELOW, OFF, moved
 
