@@ -23,9 +23,11 @@ import numpy as np
 from tacenda import checks, losses
 from tacenda._types import Array, Floats
 from tacenda.inference.statistics import GradientMoments
+from tacenda.questions.counts import Counts
 from tacenda.questions.statistics import FirstStatistic, Records, Statistic, register
 
 BINS = 20
+EDGES = tuple(2.0 ** (-k / 2) for k in range(1, BINS))  # of a size over the largest one
 SHARE = 0.2  # of the question's budget (mu^2)
 ALLOWED = 0.25  # bias of a gradient, in its standard errors
 EXCESS = 0.3  # mean excess of what is beyond a cut, over the cut
@@ -38,7 +40,7 @@ CLEARLY = 0.75, 1.0  # standard deviations of noise: of a share, of a mean exces
 
 @register
 @dataclass(frozen=True)
-class LossScales(FirstStatistic):
+class LossScales(Counts, FirstStatistic):
     """In which bins the sizes of a record's first and second derivative are.
 
     Parameters
@@ -79,32 +81,27 @@ class LossScales(FirstStatistic):
         return (self._loss.kind,)
 
     @property
-    def length(self) -> int:
-        return BINS * (1 + self.bend)
+    def tables(self) -> dict[str, tuple[int, int]]:
+        return dict.fromkeys(self._tops, (1, BINS))
 
     @property
-    def norm(self) -> float:
-        return 1.0
+    def need(self) -> dict[str, float]:
+        return dict.fromkeys(self._tops, 1.0)
 
     @property
-    def non_negative(self) -> bool:
-        return True
-
-    @property
-    def _tops(self) -> list[float]:
-        return [self.slope, float(self._loss.curvature)] if self.bend else [self.slope]
+    def _tops(self) -> dict[str, float]:
+        """Upper edge of the first bin of each table."""
+        tops = {"slopes": self.slope}
+        return {**tops, "bends": float(self._loss.curvature)} if self.bend else tops
 
     def vectors(self, records: Records, model: Floats) -> Array:
         loss, s = self._loss, records.scores(model)[:, 0]
-        sizes = [np.abs(loss.derivative(s, records.labels))]
+        sizes = {"slopes": np.abs(loss.derivative(s, records.labels))}
         if self.bend:
-            sizes.append(np.asarray(loss.second(s, records.labels)))
-        out = np.zeros((len(s), self.length))
-        for k, (size, top) in enumerate(zip(sizes, self._tops, strict=True)):
-            place = np.clip(np.floor(-2.0 * np.log2(np.maximum(size / top, 1e-300))), 0, BINS - 1)
-            places = k * BINS + np.nan_to_num(place).astype(np.int64)
-            out[np.arange(len(s)), places] = 1.0 / math.sqrt(1 + self.bend)
-        return out
+            sizes["bends"] = np.asarray(loss.second(s, records.labels))
+        # Edges fall from bin to bin; NaN is in the first one
+        cells = {k: np.digitize(sizes[k] / top, EDGES, True) for k, top in self._tops.items()}
+        return self.filled(cells, (), np.full(len(s), True))
 
     def then(self, asked: Statistic, total: Floats, std: float, records: float) -> GradientMoments:
         """Return the question with its cuts by what was released: a public rule.
@@ -113,11 +110,12 @@ class LossScales(FirstStatistic):
         its noise. records: how many there are, known in public.
         """
         assert isinstance(asked, GradientMoments)
-        unit = math.sqrt(1 + self.bend) / records
-        shares, noise = np.asarray(total, float).reshape(-1, BINS) * unit, std * unit
-        found = replace(asked, slope=self._cut(asked, shares[0], noise, std / records, records))
+        shares = {name: part[0] / records for name, part in self.parts(total).items()}
+        noise = std * self.factors()["slopes"] / records
+        cut = self._cut(asked, shares["slopes"], noise, std / records, records)
+        found = replace(asked, slope=cut)
         if self.bend:
-            found = replace(found, bend=self._bend(shares[1], noise))
+            found = replace(found, bend=self._bend(shares["bends"], noise))
         return found
 
     def _cut(
@@ -143,7 +141,7 @@ class LossScales(FirstStatistic):
 
     def _bend(self, shares: Floats, noise: float) -> float:
         """C."""
-        top = self._tops[1]
+        top = self._tops["bends"]
         edges, middles = _edges(top), _middles(top)
         mean = max(float(np.maximum(shares, 0.0) @ middles), 0.0)
         found = edges[0]

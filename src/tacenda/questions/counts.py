@@ -42,7 +42,7 @@ from typing import ClassVar
 import numpy as np
 
 from tacenda import checks
-from tacenda._types import Array, Floats
+from tacenda._types import Array, Flags, Floats, Ints
 from tacenda.errors import InputError
 from tacenda.questions.statistics import Records, Statistic, register
 
@@ -112,6 +112,21 @@ class Counts(Statistic):
     @property
     def non_negative(self) -> bool:
         return True
+
+    def filled(
+        self, cells: dict[str, Ints], sums: tuple[Array, ...], known: Flags, **amounts: Array
+    ) -> Array:
+        """Return records' vectors: 1, or its amount, in a record's cell of each table, and the
+        single sums, each times its scale; zeros where a record is not known."""
+        scales, everyone, first = self.scales, np.arange(len(known)), 0
+        found = np.zeros((len(known), self.length))
+        for name, (rows, columns) in self.tables.items():
+            found[everyone, first + cells[name]] = scales[name] * amounts.get(name, 1.0)
+            first += rows * columns
+        for k, (name, values) in enumerate(zip(self.sums, sums, strict=True), first):
+            found[:, k] = scales[name] * values
+        found[~known] = 0.0
+        return found
 
     def parts(self, total: Array) -> dict[str, Floats]:
         """Take a released sum (length,) apart: each table, and each sum, shape (1,), in its own
@@ -196,17 +211,15 @@ class ClassCounts(Counts):
     def vectors(self, records: Records, model: Floats) -> Array:
         from scipy.special import expit, log_expit, log_softmax
 
-        scores, truth, n = records.scores(model), records.classes, len(records)
-        everyone = np.arange(n)
+        scores, truth = records.scores(model), records.classes
         if self.n_classes == 2:
             s = scores[:, 0]
             # NaN has no bin; np.digitize would put it into the last one
-            bins = np.digitize(expit(s), self.edges)
-            cells = {"scores": truth * self.bins + bins}
+            cells = {"scores": truth * self.bins + np.digitize(expit(s), self.edges)}
             log_loss = -log_expit(np.where(truth == 1, s, -s))
             brier = expit(np.where(truth == 1, -s, s)) ** 2
-            odd = np.asarray(np.isnan(s))
         else:
+            everyone = np.arange(len(records))
             chances = log_softmax(scores, axis=1)
             guess = scores.argmax(axis=1)
             cells = {"confusion": truth * self.n_classes + guess}
@@ -216,18 +229,9 @@ class ClassCounts(Counts):
             outcome = np.zeros_like(chances)
             outcome[everyone, truth] = 1.0
             brier = ((np.exp(chances) - outcome) ** 2).sum(axis=1) / 2
-            odd = np.asarray(np.isnan(scores).any(axis=1))
-        found = np.zeros((n, self.length))
-        first = 0
-        for name, (rows, columns) in self.tables.items():
-            found[everyone, first + cells[name]] = self.scales[name]
-            first += rows * columns
-        if self.probabilities:
-            cut = np.minimum(log_loss, self.log_loss_bound) / self.log_loss_bound
-            found[:, first] = self.scales["log_loss"] * cut
-            found[:, first + 1] = self.scales["brier"] * np.minimum(brier, 1.0)
-        found[odd] = 0.0
-        return found
+        cut = np.minimum(log_loss, self.log_loss_bound) / self.log_loss_bound
+        sums = (cut, np.minimum(brier, 1.0)) if self.probabilities else ()
+        return self.filled(cells, sums, ~np.isnan(scores).any(axis=1))
 
 
 @register
@@ -280,15 +284,9 @@ class ValueSums(Counts):
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         c, g = (label - middle) / half, (guess - middle) / half
         e = np.minimum(np.abs(label - guess) / self.reach, 1.0)
-        found = np.zeros((len(records), self.length))
-        cells = self.tables["residuals"][1]
-        everyone = np.arange(len(records))
-        found[everyone, np.digitize(e, RESIDUAL_EDGES)] = self.scales["residuals"]
+        cells = {"residuals": np.digitize(e, RESIDUAL_EDGES)}
         sums = (e**2, e, (1 + c) / 2, c**2, g**2, (1 + c * g) / 2, (1 + g) / 2)
-        for k, (name, values) in enumerate(zip(self.sums, sums, strict=True)):
-            found[:, cells + k] = self.scales[name] * values
-        found[~(np.isfinite(records.labels) & np.isfinite(score))] = 0.0
-        return found
+        return self.filled(cells, sums, np.isfinite(records.labels) & np.isfinite(score))
 
 
 @register
@@ -327,18 +325,11 @@ class CountSums(Counts):
         with np.errstate(invalid="ignore"):  # 0 * -inf, where c is 0
             d = 2.0 * (xlogy(c, c) - np.where(c > 0, c * log_g, 0.0) - c + g)
         d = np.clip(d, 0.0, DEVIANCE_BOUND) / DEVIANCE_BOUND
-        bins, everyone = np.digitize(g, RATE_EDGES), np.arange(len(records))
-        cells = len(RATE_EDGES) + 1
-        found = np.zeros((len(records), self.length))
-        found[everyone, bins] = self.scales["rates"]
-        found[everyone, cells + np.digitize(c, RATE_EDGES)] = self.scales["labels"]
-        found[everyone, 2 * cells + bins] = self.scales["means"] * c
+        bins = np.digitize(g, RATE_EDGES)
+        cells = {"rates": bins, "labels": np.digitize(c, RATE_EDGES), "means": bins}
         entropy = np.clip(-math.e * xlogy(c, c), 0.0, 1.0)
         sums = (d, d**2, c, g, entropy, (c - g) ** 2)
-        for k, (name, values) in enumerate(zip(self.sums, sums, strict=True)):
-            found[:, 3 * cells + k] = self.scales[name] * values
-        found[np.isnan(records.labels) | np.isnan(score)] = 0.0
-        return found
+        return self.filled(cells, sums, ~(np.isnan(records.labels) | np.isnan(score)), means=c)
 
 
 @register
@@ -379,13 +370,8 @@ class QuantileSums(Counts):
         loss = np.maximum(self.level * u, (self.level - 1.0) * u) / self.largest
         loss = np.clip(loss, 0.0, 1.0)
         edges = np.linspace(self.low, self.high, QUANTILE_BINS + 1)[1:-1]
-        found = np.zeros((len(records), self.length))
-        cells = (u <= 0.0) * QUANTILE_BINS + np.digitize(guess, edges)
-        found[np.arange(len(records)), cells] = self.scales["below"]
-        found[:, -2] = self.scales["pinball"] * loss
-        found[:, -1] = self.scales["pinball_square"] * loss**2
-        found[np.isnan(records.labels) | np.isnan(score)] = 0.0
-        return found
+        cells = {"below": (u <= 0.0) * QUANTILE_BINS + np.digitize(guess, edges)}
+        return self.filled(cells, (loss, loss**2), ~(np.isnan(records.labels) | np.isnan(score)))
 
 
 def _check_range(low: float, high: float) -> None:

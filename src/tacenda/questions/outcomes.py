@@ -77,11 +77,8 @@ class OutcomeCounts(Counts):
     def vectors(self, records: Records, model: Floats) -> Array:
         scores = records.scores(model)[:, : self.cuts]
         beyond = self.learnt.beyond(scores)[:, self.cuts // 2]
-        found = np.zeros((len(records), self.length))
-        cell = np.digitize(beyond, self.edges) * self.n_classes + records.classes
-        found[np.arange(len(records)), cell] = self.scales["outcomes"]
-        found[~np.isfinite(scores).all(axis=1)] = 0.0
-        return found
+        cells = np.digitize(beyond, self.edges) * self.n_classes + records.classes
+        return self.filled({"outcomes": cells}, (), np.isfinite(scores).all(axis=1))
 
     def chances(self, offsets: Array) -> Floats:
         """(bins, T) the chance to lie beyond each cut in the middle of each bin.
