@@ -21,12 +21,14 @@ from typing import Any
 MOST = 3  # processes beside a run: what there is to compile is not worth starting more
 # Types of arguments, as letters: n whole number, f float, b truth value, - None; arrays as
 # letter and dimensions, contiguous, with ' where they are only read: i int64, s int32, u uint64,
-# f float64
+# f float64; a bundle as its name in BUNDLES, a colon and its fields, with commas between them
 _NODES = "n n f2' f1 f f1"
+_COLUMNS, _BOUNDS = "Columns:f2',f1,f,f1", "Bounds:f,f,f,n,n"
+BUNDLES = {"Columns": "questions.kernels.rows", "Bounds": "questions.kernels.moments"}
 KERNELS = (  # in the order in which a run needs them
     ("questions.kernels.eigen", "_rotate", "f2 f2 n"),
     ("questions.kernels.gradient", "are_positions", "i1' n"),
-    ("questions.kernels.moments", "integer_moments", f"{_NODES} i1 i1 f f f n n f1 f1' i2"),
+    ("questions.kernels.moments", "integer_moments", f"n n {_COLUMNS} i1 i1 {_BOUNDS} f1 f1' i2"),
     ("privacy.noise.streams", "release_normal", "n n u1 i1 n n f2 f1 f2 f1 f2"),
     ("privacy.noise.streams", "edge_words", "n n u1 i1 i1 f1 n n u2"),
     ("graph.kernels", "breadth_first", "i1' i1' n i1 i1"),
@@ -46,7 +48,7 @@ KERNELS = (  # in the order in which a run needs them
     ("runtime.kernels", "row_sums", "n n i1 i1' s1' f1' f2' f2"),
     ("losses.compiled", "slopes_of", "n - f1' f1' f1"),
     ("losses.compiled", "curvatures_of", "n - f1' f1' f1"),
-    ("questions.kernels.moments", "second_moments", f"{_NODES} i1 i1 f f f n n f1 f2"),
+    ("questions.kernels.moments", "second_moments", f"n n {_COLUMNS} i1 i1 {_BOUNDS} f1 f2"),
 )
 
 
@@ -62,11 +64,17 @@ def signature(letters: str) -> tuple[Any, ...]:
     scalars = {"n": types.int64, "f": types.float64, "b": types.boolean, "-": types.none}
     elements = {"i": types.int64, "s": types.int32, "u": types.uint64, "f": types.float64}
 
+    def named(bundle: str) -> Any:
+        return getattr(import_module(f"tacenda.{BUNDLES[bundle]}"), bundle)
+
     def one(word: str) -> Any:
         if word in scalars:
             return scalars[word]
         if word[0].isdigit():
             return types.UniTuple(one(word[1:]), int(word[0]))
+        if ":" in word:
+            name, fields = word.split(":")
+            return types.BaseTuple.from_types(map(one, fields.split(",")), named(name))
         return types.Array(elements[word[0]], int(word[1]), "C", readonly=word.endswith("'"))
 
     return tuple(one(word) for word in letters.split())

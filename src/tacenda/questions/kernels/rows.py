@@ -8,7 +8,7 @@ than the addition behind it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -20,6 +20,16 @@ from tacenda._prefetch import LINE, prefetch
 LONG_LINES = 4  # records of fewer lines of memory are fetched ahead by the processor itself
 AT_ONCE = 256  # numbers of a record that are asked for together
 IN_ORDER: Any = {**FAST_BODY, "fastmath": {"contract", "nsz"}}  # fused, but nothing reordered
+
+
+class Columns(NamedTuple):
+    """The records of a table: rows (see above), labels (N,), weights (`weight_at`) and the norms
+    of the rows (N,), which are empty where nothing needs them."""
+
+    rows: Any
+    labels: Any
+    weights: Any
+    norms: Any
 
 
 def dot(rows: Any, j: int, w: Any, offset: int, width: int) -> Any:

@@ -149,6 +149,12 @@ class Table:
         where all count the same."""
         return 1.0 if self.weights is None else self.weights
 
+    def kernel_columns(self, norms: Floats) -> Any:
+        """The records as the compiled code wants them. norms: theirs, or none at all."""
+        from tacenda.questions.kernels.rows import Columns
+
+        return Columns(self.kernel_rows, self.labels, self.kernel_weights, norms)
+
     @property
     def kernel_classes(self) -> int | None:
         """How many scores the loss has, as the compiled code wants it: None for one, so that what
