@@ -128,13 +128,6 @@ def epsilon_from_guesses(
     return largest(refuted)
 
 
-def mu_from_guesses(right: int, guesses: int, coins: int, confidence: float = 0.95) -> float:
-    """The largest mu of Gaussian privacy that the second bound refutes."""
-    _check_counts(right, guesses, coins)
-    risk = 1 - checks.between("confidence", confidence, 0.5, 1.0)
-    return largest(lambda mu: impossible(gaussian_inverse(mu), right, guesses, coins, risk))
-
-
 def largest(refuted: Callable[[float], bool], steps: int = 60) -> float:
     """The largest x > 0 with refuted(x), which holds below some point and fails above it; 0 where
     it never holds."""

@@ -345,19 +345,6 @@ class NumericColumn(Part):
             gap = float(np.sum(self.encoded(np.array([self.impute])) ** 2))
         return max(largest, 1.0 + gap)
 
-    def decoded(self, features: Floats) -> Floats:
-        """Raw numbers from features before the division by `row_scale`, of a column without hats.
-
-        features: shape (n, k). Result: shape (n,), in [low, high]; for "cyclic" in [0, period).
-        """
-        if self.transform == "cyclic":
-            assert self.period is not None
-            turn = np.arctan2(features[:, 0], features[:, 1]) / (2 * np.pi)
-            return np.asarray((turn % 1.0) * self.period)
-        rule, column = self.rules[0], features[:, 0]
-        raw = (column - rule.offset) / rule.slope
-        return np.asarray(np.expm1(raw) if self.transform == "log1p" else raw)
-
 
 class CategoricalColumn(Part):
     """One of the declared levels, one-hot.

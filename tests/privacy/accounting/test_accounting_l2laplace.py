@@ -11,7 +11,16 @@ from scipy.special import gammaln
 
 from tacenda.privacy.accounting.events import L2Laplace
 from tacenda.privacy.accounting.judge import judge
-from tacenda.privacy.accounting.l2laplace import l2_laplace_delta, loss_above, loss_tails
+from tacenda.privacy.accounting.l2laplace import loss_above, loss_below
+
+
+def l2_laplace_delta(epsilon, dim, at):
+    """delta(at) of one release: P(L > at) - e^at P(L < -at)."""
+    if at >= epsilon:
+        return 0.0
+    above = loss_above(epsilon, dim, np.array([at]))
+    below = loss_below(epsilon, dim, np.array([-at]))
+    return max(float(above[0] - math.exp(at) * below[0]), 0.0)
 
 
 def test_golden_against_a_bracket_of_its_own():
@@ -106,17 +115,17 @@ def test_tails_against_adaptive_quadrature_far_out():
         quad(integrand, 100, 400, limit=400, epsabs=0)[0]
         + quad(integrand, 400, 900, limit=400, epsabs=0)[0]
     )
-    assert loss_tails(a, d, np.array([a * s]))[0][0] == pytest.approx(want, rel=1e-8)
+    assert loss_above(a, d, np.array([a * s]))[0] == pytest.approx(want, rel=1e-8)
     assert want < 1e-11
 
 
 def test_tails_sum_to_one_and_end_at_the_pure_bound():
     for d in (1, 2, 3, 40):
         losses = np.linspace(-0.499, 0.499, 9)
-        above, below = loss_tails(0.5, d, losses)
+        above, below = loss_above(0.5, d, losses), loss_below(0.5, d, losses)
         assert above + below == pytest.approx(np.ones(9), abs=1e-12)
-        assert loss_tails(0.5, d, np.array([0.5, 0.7]))[0].tolist() == [0, 0]
-        assert loss_tails(0.5, d, np.array([-0.5, -0.7]))[1].tolist() == [0, 0]
+        assert loss_above(0.5, d, np.array([0.5, 0.7])).tolist() == [0, 0]
+        assert loss_below(0.5, d, np.array([-0.5, -0.7])).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 105])
@@ -170,7 +179,8 @@ def test_both_tails_against_adaptive_quadrature_in_many_dimensions(a, d):
             quad(outside, p, q, limit=200, epsabs=0, epsrel=1e-11)[0]
             for p, q in zip(ends, ends[1:], strict=False)
         )
-        found_above, found_below = loss_tails(a, d, np.array([a * s]))
+        at = np.array([a * s])
+        found_above, found_below = loss_above(a, d, at), loss_below(a, d, at)
         if below > 1e-15:
             assert found_below[0] == pytest.approx(below, rel=1e-7)
         assert found_above[0] == pytest.approx(1 - below, rel=1e-9, abs=1e-12)

@@ -17,7 +17,6 @@ from tacenda.auditing.one_run_bound import (
     impossible,
     independent_chance,
     largest,
-    mu_from_guesses,
     pair_inverse,
     probability_of,
 )
@@ -269,7 +268,7 @@ def test_gaussian_curves_give_the_figures_of_jax_privacy(
 ) -> None:
     """Golden values: jax_privacy 2.0.0,
     auditing._epsilon_one_run_fdp(0, coins, guesses, right, risk, delta)."""
-    mu = mu_from_guesses(right, guesses, coins, 1 - risk)
+    mu = largest(lambda mu: impossible(gaussian_inverse(mu), right, guesses, coins, risk))
     assert GaussianProfile(mu).epsilon(delta) == pytest.approx(epsilon, rel=1e-4)
 
 

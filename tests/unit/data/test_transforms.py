@@ -123,7 +123,7 @@ def test_every_row_keeps_its_bounds_for_every_float(column, values, norm):
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["clip", "log1p", "standardise", "cyclic"]), st.floats(0, 1), st.booleans())
-def test_rules_say_how_a_feature_is_computed_and_back(how, share, symmetric):
+def test_rules_say_how_a_feature_is_computed(how, share, symmetric):
     extra = {"standardise": {"centre": 30, "scale": 10}, "cyclic": {"period": 1000.0}}.get(how, {})
     if symmetric and not extra:
         extra = {"scale_to": "symmetric"}
@@ -138,7 +138,6 @@ def test_rules_say_how_a_feature_is_computed_and_back(how, share, symmetric):
     }
     by_rule = [rule.offset + rule.slope * quantities[rule.quantity] for rule in column.rules]
     np.testing.assert_allclose(features[0], by_rule, atol=1e-12)
-    np.testing.assert_allclose(column.decoded(features), [raw], rtol=1e-9)
 
 
 def test_rules_of_a_whole_schema_are_its_features():

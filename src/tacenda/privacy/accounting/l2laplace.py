@@ -35,14 +35,8 @@ NEGLIGIBLE = 1e-30  # a cell's mass below which it is joined to the worse side
 TAIL = 1e-22  # mass of r outside the quadrature; added back to the infinite loss
 
 
-def loss_tails(epsilon: float, dim: int, losses: Floats) -> tuple[Floats, Floats]:
-    """(P(L > loss), P(L < loss)) for each of `losses`,
-    each accurate relative to itself down to about 1e-18."""
-    return loss_above(epsilon, dim, losses), loss_below(epsilon, dim, losses)
-
-
 def loss_above(epsilon: float, dim: int, losses: Floats) -> Floats:
-    """P(L > loss)."""
+    """P(L > loss) for each of `losses`, right relative to itself down to about 1e-18."""
     s = np.asarray(losses, dtype=float) / epsilon
     inside = np.clip(s, -1.0, 1.0)
     # d = 1: |x - 1| - |x| > s exactly if x < (1 - s)/2, for s in [-1, 1)
@@ -55,7 +49,7 @@ def loss_above(epsilon: float, dim: int, losses: Floats) -> Floats:
 
 
 def loss_below(epsilon: float, dim: int, losses: Floats) -> Floats:
-    """P(L < loss)."""
+    """P(L < loss), as accurately."""
     s = np.asarray(losses, dtype=float) / epsilon
     inside = np.clip(s, -1.0, 1.0)
     law = (
@@ -64,15 +58,6 @@ def loss_below(epsilon: float, dim: int, losses: Floats) -> Floats:
         else _radial(epsilon, dim, inside, above=False)
     )
     return np.where(s <= -1, 0.0, np.where(s > 1, 1.0, law))
-
-
-def l2_laplace_delta(epsilon: float, dim: int, at: float) -> float:
-    """delta(at) of one release: P(L > at) - e^at P(L < -at)."""
-    if at >= epsilon:
-        return 0.0
-    above = loss_above(epsilon, dim, np.array([at]))
-    below = loss_below(epsilon, dim, np.array([-at]))
-    return max(float(above[0] - math.exp(at) * below[0]), 0.0)
 
 
 def l2_laplace_pmf(epsilon: float, dim: int, step: float) -> Any:
