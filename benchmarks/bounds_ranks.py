@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.environments import OPENDP, SMARTNOISE, Unavailable
 from tacenda.data import NumericColumn
-from tacenda.data.quantiles import MOST_TAIL, Price, Search
+from tacenda.data.quantile_search import MOST_TAIL, Price, Search
 from tacenda.formats.files import write_json
 from tacenda.privacy.secrets.ledger import Ledger
 

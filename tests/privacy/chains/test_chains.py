@@ -21,7 +21,7 @@ from chain_cases import ELSEWHERE, Case, cases, is_laplace, noise_name, play, va
 from chain_loss import gaussian_delta, true_epsilon
 from chain_scenes import BOTH, PERSON, RECORD, ROWS, TRAVELLER, Scene
 from chain_tape import QUESTIONS
-from tacenda.data import quantiles
+from tacenda.data import quantile_search
 from tacenda.graph import coalition
 from tacenda.privacy import adjacency
 from tacenda.privacy.accounting import events
@@ -211,7 +211,7 @@ def test_private_bounds_lose_no_more_than_is_said(
 
     def played(values: np.ndarray, name: str, heard: list[int]) -> tuple[list[int], Any]:
         made, probabilities, booked = [], [], []
-        honest = quantiles.release_choice
+        honest = quantile_search.release_choice
 
         def spy(choice: Any, size: float, ledger: Any, *rest: Any, pure: bool) -> int:
             found = honest(choice, size, ledger, *rest, pure=pure)
@@ -225,7 +225,7 @@ def test_private_bounds_lose_no_more_than_is_said(
         table = {"pay": values, "ill": ["no", "yes"] * 500}
         draft = tc.data.draft_schema(table, label="ill")
         with monkeypatch.context() as patch:
-            patch.setattr(quantiles, "release_choice", spy)
+            patch.setattr(quantile_search, "release_choice", spy)
             got = tc.data.private_bounds(
                 draft, table, ledger=tmp_path / name, dataset="us", epsilon=epsilon, delta=delta,
                 share=0.3, within={"pay": (0.0, 1e6)},

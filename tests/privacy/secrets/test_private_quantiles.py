@@ -20,14 +20,8 @@ from scipy.stats import chi2
 
 from tacenda import data
 from tacenda.data.encoding import as_read
-from tacenda.data.quantiles import (
-    Price,
-    Search,
-    _tail,
-    private_bounds,
-    private_cell,
-    rank_distances,
-)
+from tacenda.data.quantile_search import Price, Search, lower_tail, private_cell, rank_distances
+from tacenda.data.quantiles import private_bounds
 from tacenda.errors import BudgetError, InputError, LedgerWarning, PrivacyError
 from tacenda.privacy.accounting.events import Gaussian, Pure
 from tacenda.privacy.accounting.judge import judge
@@ -423,7 +417,7 @@ def test_no_two_choices_share_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         keys.append(stream.key)
         return release_choice(choice, epsilon, ledger, stream, *place, pure=pure)
 
-    monkeypatch.setattr("tacenda.data.quantiles.release_choice", noted)
+    monkeypatch.setattr("tacenda.data.quantile_search.release_choice", noted)
     private_bounds(schema(), TABLE, ledger=tmp_path / "l", dataset="us", epsilon=1.0, delta=1e-5)
     assert len(keys) == 6 == len(set(keys))
 
@@ -591,8 +585,8 @@ def test_the_epsilon_that_is_named_is_enough_and_hardly_more(tmp_path: Path) -> 
 def test_of_many_records_the_outer_hundredths_are_cut_off() -> None:
     price = Price.of(8.0, 1e-5, 0.5, (Search.of(schema().columns[0], None),))
     assert price.tail(10**7) < Fraction(1, 100)
-    assert _tail(None, price, 10**7) == Fraction(1, 100)
-    assert _tail(0.003, price, 10**7) == Fraction(3, 1000)  # as asked
+    assert lower_tail(None, price, 10**7) == Fraction(1, 100)
+    assert lower_tail(0.003, price, 10**7) == Fraction(3, 1000)  # as asked
 
 
 def test_money_on_a_logarithmic_scale_keeps_its_low_end(tmp_path: Path) -> None:
