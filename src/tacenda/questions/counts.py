@@ -231,7 +231,7 @@ class ClassCounts(Counts):
             brier = ((np.exp(chances) - outcome) ** 2).sum(axis=1) / 2
         cut = np.minimum(log_loss, self.log_loss_bound) / self.log_loss_bound
         sums = (cut, np.minimum(brier, 1.0)) if self.probabilities else ()
-        return self.filled(cells, sums, ~np.isnan(scores).any(axis=1))
+        return self.filled(cells, sums, np.asarray(~np.isnan(scores).any(axis=1)))
 
 
 @register

@@ -78,7 +78,7 @@ class OutcomeCounts(Counts):
         scores = records.scores(model)[:, : self.cuts]
         beyond = self.learnt.beyond(scores)[:, self.cuts // 2]
         cells = np.digitize(beyond, self.edges) * self.n_classes + records.classes
-        return self.filled({"outcomes": cells}, (), np.isfinite(scores).all(axis=1))
+        return self.filled({"outcomes": cells}, (), np.asarray(np.isfinite(scores).all(axis=1)))
 
     def chances(self, offsets: Array) -> Floats:
         """(bins, T) the chance to lie beyond each cut in the middle of each bin.
