@@ -116,8 +116,11 @@ class Counts(Statistic):
     def filled(
         self, cells: dict[str, Ints], sums: tuple[Array, ...], known: Flags, **amounts: Array
     ) -> Array:
-        """Return records' vectors: 1, or its amount, in a record's cell of each table, and the
-        single sums, each times its scale; zeros where a record is not known."""
+        """Return the records' vectors: a cell of each table and the single sums, times the scales.
+
+        cells: each record's cell of each table. sums: the single ones, in their order. known: which
+        records are; the others' vectors are zeros. amounts: what is in a table's cells, else 1.
+        """
         scales, everyone, first = self.scales, np.arange(len(known)), 0
         found = np.zeros((len(known), self.length))
         for name, (rows, columns) in self.tables.items():
@@ -129,8 +132,7 @@ class Counts(Statistic):
         return found
 
     def parts(self, total: Array) -> dict[str, Floats]:
-        """Take a released sum (length,) apart: each table, and each sum, shape (1,), in its own
-        units."""
+        """Take a released sum apart: each table, and each sum, shape (1,), in its own units."""
         scales, units = self.scales, self.units
         found, first = {}, 0
         for name, shape in self.tables.items():

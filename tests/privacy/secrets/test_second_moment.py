@@ -214,17 +214,19 @@ def test_it_holds_for_every_float(
 def test_rounding_toward_zero_alone_would_exceed_the_bound() -> None:
     """Two records at right angles whose products are rounded: uncut, the whole numbers are further
     apart than sqrt(2) B^2/grid. This is what the shorter cut is for."""
-    from tacenda.questions.kernels import moments as kernels
+    from tacenda.questions.kernels.moments import Bounds, integer_moments
+    from tacenda.questions.kernels.rows import Columns
 
     largest, c = 54.0, np.sqrt(0.9606)
     x = np.array([[np.sqrt(27), np.sqrt(27), 0], [c, -c, np.sqrt(largest - 2 * 0.9606)]])
     x *= np.sqrt((1 + 1e-9) / largest)
     grid, at = np.full(2, 1 / largest), np.arange(2)
-    given = (np.zeros(2), 1.0, np.linalg.norm(x, axis=1), at, at + 1, 2.0, 0.0, 1.0, 0, 3)
+    columns = Columns(x, np.zeros(2), 1.0, np.linalg.norm(x, axis=1))
+    bounds = Bounds(2.0, 0.0, 1.0, 0, 3)
 
     def apart(cut: float) -> float:
         out = np.zeros((2, 6), np.int64)
-        kernels.integer_moments(0, 2, x, *given, np.full(2, cut), grid, out)
+        integer_moments(0, 2, columns, at, at + 1, bounds, np.full(2, cut), grid, out)
         return float(np.linalg.norm((out[0] - out[1]).astype(float)))
 
     assert apart(2.0) > 1.002 * np.sqrt(2) * largest
