@@ -29,6 +29,7 @@ from tacenda.data.table import Table
 from tacenda.privacy.accounting.events import Event, Gaussian
 from tacenda.privacy.accounting.judge import judge
 from tacenda.privacy.lasting.ledger_store import LedgerStore
+from tacenda.words import counted
 from tacenda_node.identity.contract import Contract
 from tacenda_node.identity.contract_files import named_edges
 from tacenda_node.membership.amendments import next_run
@@ -347,7 +348,9 @@ def tables(page: str) -> str:
     for words, turn in TURN.items():
         runs = [row for (of, _), row in sorted(kept().items()) if of == words]
         if runs:
-            found.append(f"{HEADING}{words}** ({turn:g} radians a month, {len(runs)} seeds).")
+            found.append(
+                f"{HEADING}{words}** ({turn:g} radians a month, {counted(len(runs), 'seed')})."
+            )
             found.append("\n".join([COLUMNS, *(row_of(way, runs) for way in (*WAYS, NO_NOISE))]))
         elif words in there:
             found.append(f"{HEADING}{there[words].strip()}")
@@ -357,8 +360,8 @@ def tables(page: str) -> str:
 def row_of(way: str, runs: list[dict[str, dict[str, float]]]) -> str:
     """A line of a table."""
     each = {k: np.array([run[way][k] for run in runs]) for k in runs[0][way]}
-    spread = each["second year"].std(ddof=1) if len(runs) > 1 else float("nan")
-    loss = f"{each['first year'].mean():.4f} | {each['second year'].mean():.4f} | {spread:.4f}"
+    spread = f"{each['second year'].std(ddof=1):.4f}" if len(runs) > 1 else "-"
+    loss = f"{each['first year'].mean():.4f} | {each['second year'].mean():.4f} | {spread}"
     if way == NO_NOISE:
         return f"| {NO_NOISE} | {loss} |" + " - |" * 4
     return (
