@@ -24,6 +24,7 @@ from tacenda.algorithms.registry import (
     all_algorithms,
     by_name,
     from_plain,
+    prepared,
     private_names,
     register,
 )
@@ -31,7 +32,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.treegd import TreeGD
-from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.whitened import Whitened
 from tacenda.algorithms.whitening import Whitening
 
 __all__ = [

@@ -17,6 +17,9 @@ find. The columns of b add up to E x, so that x'c with c = M^-1 sum_k b_k is nea
 
 A class that bends less than the middle one gets steps that are longer by as much. All this follows
 from released numbers, and costs no more privacy.
+
+A count bends as much as its rate. A descent from the typical rate to a far smaller one therefore
+needs longer steps on its way (`flatter`).
 """
 
 from __future__ import annotations
@@ -28,8 +31,11 @@ import numpy as np
 
 from tacenda._types import Array, Floats
 from tacenda.losses import Loss
+from tacenda.losses.of_counts import COUNT_SIGNAL
 
 CLEAR = 9.0  # squares of b count from so many times their noise's variance
+FLATTEST = -12  # powers of sqrt(2): a rate of a 64th of the typical one
+TINY = 1e-300
 LEAST = 1e-3  # of the labels' variance stays unexplained, whatever was released
 LONGEST = 10.0  # a rare class's step, over that of the middle one
 
@@ -91,3 +97,22 @@ def _longer(along: Array, variance: Floats, std: float) -> Floats:
     known = np.clip(np.maximum(shares, unsure), LEAST, 0.5)
     bends = known * (1.0 - known)
     return np.asarray(np.clip(np.median(bends) / bends, 1.0, LONGEST))
+
+
+def flatter(
+    typical: float, model: Floats, constant: Floats, variance: Floats, noise: Floats
+) -> float:
+    """By how much counts bend less at a model than at their typical rate, at most 1; no less than
+    where noise is forecast to cost all that there is to learn. The rate is that of normal scores
+    with the released moment. A power of sqrt(2), so that all members find the same.
+
+    model, constant, variance, noise (k,): along the axes of the map, the model's weights, those of
+    the constant feature, how much the records vary, and the std of the model's noise.
+    """
+    mean = float((variance * constant) @ model)
+    mean /= math.sqrt(max(float((variance * constant) @ constant), TINY))
+    spread = max(0.0, float((variance * model) @ model) - mean**2)
+    lower = min(0.0, mean + 0.5 * spread - math.log(typical))
+    loud = float(variance @ noise**2) / COUNT_SIGNAL
+    lower = min(0.0, max(lower, math.log(max(loud, TINY)) - lower))
+    return float(2.0 ** (0.5 * max(FLATTEST, math.floor(2.0 * lower / math.log(2.0)))))

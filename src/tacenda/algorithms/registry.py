@@ -31,7 +31,7 @@ from tacenda.algorithms.statistic import StatisticRelease
 from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.treegd import TreeGD
 from tacenda.algorithms.whitened import Whitened
-from tacenda.algorithms.whitening import Whitening
+from tacenda.algorithms.whitening import NAME, Whitening
 from tacenda.errors import InputError
 
 GROUP = "tacenda.algorithms"
@@ -171,6 +171,48 @@ def with_code(values: dict[str, Any]) -> dict[str, Any]:
     """An algorithm's table as a contract needs it: of a plugin also the hash of its code."""
     code = code_of(from_plain(values))
     return dict(values) if code is None else {**values, "code": code}
+
+
+def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
+    """The algorithm together with what prepares its records.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What runs on the prepared records.
+    prepare : None, str, dict or Whitening
+        Nothing (None), a name, a table of settings or an object.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm itself, or one that prepares first.
+
+    Raises
+    ------
+    InputError
+        If the preparation is unknown.
+
+    Examples
+    --------
+    >>> import tacenda as tc
+    >>> tc.algorithms.prepared(tc.algorithms.TreeGD(), "whitening").name
+    'whitened'
+    """
+    if prepare is None:
+        return algorithm
+    if isinstance(prepare, str):
+        prepare = {"name": prepare}
+    if isinstance(prepare, dict):
+        prepare = Whitening.from_plain(prepare)
+    if not isinstance(prepare, Whitening):
+        raise InputError(f"prepare must be None, {NAME!r} or a tacenda.Whitening, not {prepare!r}.")
+    if isinstance(algorithm, Whitened):
+        raise InputError(
+            "prepare: the algorithm whitens its records already; leave prepare out, "
+            "or name the algorithm without it."
+        )
+    return Whitened(algorithm, prepare)
 
 
 def all_algorithms() -> dict[str, type[Algorithm]]:

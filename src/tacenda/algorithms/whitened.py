@@ -15,16 +15,14 @@ from tacenda._types import Array
 from tacenda.algorithms.around import Around
 from tacenda.algorithms.base import Algorithm
 from tacenda.algorithms.node import Node
+from tacenda.algorithms.outset import flatter
 from tacenda.algorithms.published import Published, Sites
-from tacenda.algorithms.spectrum import STEEPER_RATE
 from tacenda.algorithms.taken import FOR_NEXT, Taken
 from tacenda.algorithms.traits import Traits
 from tacenda.algorithms.whitening import (
     DIAGONAL,
     MOMENT,
     MOMENT_FLOOR,
-    MOST_FEATURES,
-    NAME,
     STRENGTH,
     Whitening,
     choose,
@@ -32,17 +30,13 @@ from tacenda.algorithms.whitening import (
     model_noise,
     times,
 )
-from tacenda.errors import InputError, StateError, UnsupportedError
+from tacenda.algorithms.whitening_limits import check_whitening, whitening_advice
+from tacenda.errors import StateError, UnsupportedError
 from tacenda.graph.topology import Topology
-from tacenda.losses.of_counts import COUNT_SIGNAL
 from tacenda.privacy.settings import Privacy
 from tacenda.questions.constants import SENSIBLE
 from tacenda.questions.facts import Facts, RecordMap
 from tacenda.questions.moments import packed, unpacked
-
-FLATTEST = -12  # powers of sqrt(2): a rate of a 64th of the typical one
-TINY = 1e-300
-FAR = 4.0  # the largest count over the largest mean for which steps are planned
 
 
 @dataclass(frozen=True)
@@ -235,11 +229,8 @@ class Whitened(Around):
         )
 
     def _flatter(self, s: WhitenedState, facts: Facts) -> float:
-        """By how much the loss bends less at the model than where steps were planned, at most 1: a
-        count's curvature is its rate, and descent from a typical rate to a far smaller one would
-        take too many steps. No less than where noise is forecast to cost all that there is to
-        learn. The rate is that of normal scores with the released moment, where the last feature
-        is the constant. A power of sqrt(2), so that all members find the same."""
+        """By how much the loss bends less at the model than where steps were planned, at most 1;
+        the last feature is the constant."""
         typical = getattr(facts.constants.loss, "typical_rate", None)
         if typical is None or s.inner is None or s.noise_std is None or not len(s.noise_std):
             return 1.0
@@ -250,13 +241,7 @@ class Whitened(Around):
         lengths = np.sqrt((s.matrix**2).sum(axis=0))
         model = lengths * np.asarray(self.algorithm.last(s.inner), float)[0]  # along the axes
         constant = s.matrix[-1] / lengths
-        mean = float((s.variance * constant) @ model)
-        mean /= math.sqrt(max(float((s.variance * constant) @ constant), TINY))
-        spread = max(0.0, float((s.variance * model) @ model) - mean**2)
-        lower = min(0.0, mean + 0.5 * spread - math.log(typical))
-        loud = float((s.variance * lengths**2) @ s.noise_std**2) / COUNT_SIGNAL
-        lower = min(0.0, max(lower, math.log(max(loud, TINY)) - lower))
-        return float(2.0 ** (0.5 * max(FLATTEST, math.floor(2.0 * lower / math.log(2.0)))))
+        return flatter(typical, model, constant, s.variance, lengths * s.noise_std)
 
     def _row_norm(self, matrix: Array, node: Node) -> float:
         """To which mapped rows are cut. An algorithm that follows the release has its gradients
@@ -325,54 +310,12 @@ class Whitened(Around):
 
     # ---- what goes together
     def check(self, facts: Facts, topology: Topology, rounds: int, private: bool) -> None:
-        k = facts.constants
-        width = facts.n_features
-        if k.regulariser.l1 > 0 and k.strength > 0:
-            raise UnsupportedError(
-                f"Whitening maps the model, and the regulariser {k.regulariser.name!r} depends on "
-                f"its coordinates; use 'l2' or 'none', or leave prepare out."
-            )
-        rank, diagonal = self.whitening.rank, self._diagonal(facts)
-        if width > MOST_FEATURES and not diagonal:
-            raise UnsupportedError(
-                f"Whitening.kind 'full' releases {width} x {width} numbers; it serves up to "
-                f"{MOST_FEATURES} features. Use kind='diagonal', or reduce the features first."
-            )
-        if rank is not None and diagonal:
-            raise UnsupportedError(
-                f"Whitening.rank is of a full map, and {width} features, more than "
-                f"{MOST_FEATURES}, get a diagonal one; leave it out, or reduce the features first."
-            )
-        if (
-            rank is not None
-            and rank < width
-            and getattr(self.algorithm, "noise", "") == "l2-laplace"
-        ):
-            raise UnsupportedError(
-                f"Whitening.rank must be left out for {self.algorithm.title}, whose noise is "
-                "planned for models of full length; or use noise='gaussian'."
-            )
+        check_whitening(self.whitening, self.algorithm, facts)
         self.algorithm.check(self.mapped_facts(facts), topology, rounds, private)
 
     def advice(self, facts: Facts, topology: Topology, rounds: int) -> list[str]:
         found = self.algorithm.advice(self.mapped_facts(facts), topology, rounds)
-        loss = facts.constants.loss
-        if loss.predicts == "log-rate" and loss.label_range[1] >= FAR * STEEPER_RATE:
-            found = [
-                *found,
-                f"The largest count is {loss.label_range[1]:g} times the typical one, and steps "
-                f"are planned for a mean of up to {STEEPER_RATE:g} times it: if the mean may be "
-                "larger, declare a larger typical count (typical_count, or typical under [label] "
-                "of a schema).",
-            ]
-        if self.whitening.kind is None and self._diagonal(facts):
-            found = [
-                *found,
-                f"{facts.n_features} features are more than {MOST_FEATURES}: only their mean "
-                "squares are released, each is scaled by itself, and what goes together stays "
-                "together, which takes more rounds. Whitening(kind='diagonal') says so by name.",
-            ]
-        return found
+        return [*found, *whitening_advice(self.whitening, facts)]
 
     def published_noise(
         self, facts: Facts, sites: Sites, weights: Array, privacy: Privacy
@@ -409,45 +352,3 @@ class Whitened(Around):
         del own["name"]
         taken = {} if self.taken is None else {"taken": self.taken.to_plain()}
         return {"name": self.name, **own, **taken, "algorithm": self.algorithm.to_plain()}
-
-
-def prepared(algorithm: Algorithm, prepare: Any) -> Algorithm:
-    """The algorithm together with what prepares its records.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-        What runs on the prepared records.
-    prepare : None, str, dict or Whitening
-        Nothing (None), a name, a table of settings or an object.
-
-    Returns
-    -------
-    Algorithm
-        The algorithm itself, or one that prepares first.
-
-    Raises
-    ------
-    InputError
-        If the preparation is unknown.
-
-    Examples
-    --------
-    >>> import tacenda as tc
-    >>> tc.algorithms.prepared(tc.algorithms.TreeGD(), "whitening").name
-    'whitened'
-    """
-    if prepare is None:
-        return algorithm
-    if isinstance(prepare, str):
-        prepare = {"name": prepare}
-    if isinstance(prepare, dict):
-        prepare = Whitening.from_plain(prepare)
-    if not isinstance(prepare, Whitening):
-        raise InputError(f"prepare must be None, {NAME!r} or a tacenda.Whitening, not {prepare!r}.")
-    if isinstance(algorithm, Whitened):
-        raise InputError(
-            "prepare: the algorithm whitens its records already; leave prepare out, "
-            "or name the algorithm without it."
-        )
-    return Whitened(algorithm, prepare)

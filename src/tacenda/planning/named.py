@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import by_name
-from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.registry import by_name, prepared
+from tacenda.algorithms.whitened import Whitened
 from tacenda.graph.topology import Topology
 from tacenda.planning.after_release import WORTH, masked_noise
 from tacenda.planning.candidates import FEWEST_ROUNDS, STEP, Case, independent, shared

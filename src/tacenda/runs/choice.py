@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tacenda.algorithms.base import Algorithm
-from tacenda.algorithms.registry import by_name
-from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.registry import by_name, prepared
+from tacenda.algorithms.whitened import Whitened
 from tacenda.errors import InputError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.settings import Privacy

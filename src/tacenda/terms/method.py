@@ -156,7 +156,7 @@ class Method:
         the algorithm. **given: settings that replace those of the method; None leaves one as it is.
         Result: the method, not checked yet.
         """
-        from tacenda.algorithms.whitened import prepared
+        from tacenda.algorithms.registry import prepared
 
         fixed = {name: value for name, value in given.items() if value is not None}
         if not isinstance(method, cls):

@@ -11,10 +11,10 @@ import numpy as np
 
 from tacenda import losses, regularisers
 from tacenda._types import Array
-from tacenda.algorithms.registry import code_of, from_plain
+from tacenda.algorithms.registry import code_of, from_plain, prepared
 from tacenda.algorithms.tabled import Tabled
 from tacenda.algorithms.taken import Taken
-from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.whitened import Whitened
 from tacenda.errors import PrivacyError
 from tacenda.graph.topology import Topology
 from tacenda.privacy.accounting.events import Event, ObjectiveGaussian, ObjectiveLaplace, merged

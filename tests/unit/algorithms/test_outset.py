@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacenda import losses
-from tacenda.algorithms.outset import LEAST, LONGEST, outset, takes_labels
+from tacenda.algorithms.outset import FLATTEST, LEAST, LONGEST, flatter, outset, takes_labels
 
 
 def moments(x: Any, y: Any) -> tuple[Any, Any, Any]:
@@ -121,3 +121,33 @@ def test_a_louder_release_never_explains_more() -> None:
 )
 def test_which_losses_have_such_labels(name: str, takes: bool) -> None:
     assert takes_labels(losses.by_name(name)) is takes
+
+
+def planned(mean: float, spread: float, typical: float = 1.0, noise: float = 0.0) -> float:
+    """`flatter` of scores that are normal, in axes that are turned against the features."""
+    variance = np.array([spread**2, 1.0])  # of a feature, and of the constant
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    moment = turn @ np.diag(variance) @ turn.T
+    e, axes = np.linalg.eigh(moment)
+    model, constant = axes.T @ turn @ [1.0, mean], axes.T @ turn @ [0.0, 1.0]
+    return flatter(typical, model, constant, e, np.full(2, noise))
+
+
+@pytest.mark.parametrize("typical", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize(("mean", "spread"), [(-1.7, 0.0), (-3.0, 1.1), (-2.0, 0.4), (0.5, 0.2)])
+def test_counts_bend_less_by_their_mean_rate(mean: float, spread: float, typical: float) -> None:
+    """The rate by quadrature; the step's factor is the next power of sqrt(2) below, at most 1."""
+    at, weights = np.polynomial.hermite_e.hermegauss(60)
+    rate = float(weights @ np.exp(mean + spread * at)) / math.sqrt(2 * math.pi)
+    found = planned(mean, spread, typical)
+    if rate >= typical:
+        assert found == 1.0
+    else:
+        assert found <= rate / typical < found * math.sqrt(2)
+        assert math.log2(found**2) == pytest.approx(round(math.log2(found**2)))
+
+
+def test_steps_lengthen_no_further_than_the_noise_allows() -> None:
+    assert planned(-40.0, 0.0) == 2.0 ** (FLATTEST / 2)
+    quiet = [planned(-3.0, 0.0, noise=noise) for noise in (0.0, 0.03, 0.05, 0.1, 0.3)]
+    assert quiet[0] == quiet[1] < quiet[2] < quiet[3] < quiet[4] == 1.0

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import tacenda as tc
 from support import TUNED, problem, run_spec
-from tacenda.algorithms.registry import by_name, code_of, from_plain
 from tacenda.algorithms.spectrum import FLOOR
-from tacenda.algorithms.whitened import Whitened, prepared
+from tacenda.algorithms.whitened import Whitened
 from tacenda.algorithms.whitening import Chosen, Whitening, times
 from tacenda.algorithms.whitening import choose as choose_for
-from tacenda.errors import InputError, StateError, UnsupportedError
+from tacenda.errors import InputError, StateError
 from tacenda.questions.constants import Constants
 from tacenda.questions.facts import Facts
 from tacenda.runtime.places import OpenGate, row_forms
@@ -177,10 +176,6 @@ def test_which_map_it_is() -> None:
         Whitening(kind="sparse")
     with pytest.raises(InputError, match="leave it out with kind='diagonal'"):
         Whitening(kind="diagonal", rank=3)
-    ring = tc.graph.Topology.of(tc.graph.ring(4))
-    for whitening, said in ((Whitening(), 1), (Whitening(kind="diagonal"), 0)):
-        advice = Whitened(A.TreeGD(), whitening).advice(facts_for(1001), ring, 5)
-        assert sum("only their mean squares are released" in one for one in advice) == said
 
 
 def test_many_sparse_features_from_end_to_end() -> None:
@@ -236,54 +231,6 @@ def test_a_run_on_a_diagonal_map_reaches_the_same_optimum(name: str, layout: Any
 def test_settings_without_sense_are_refused(name: str, value: float) -> None:
     with pytest.raises(InputError, match=name):
         Whitening(**{name: value})
-
-
-def test_plain_values_there_and_back() -> None:
-    wrapped = Whitened(A.TreeGD(noise="independent", step_size=2.0), Whitening(share=0.2, clip=0.3))
-    plain = wrapped.to_plain()
-    assert plain["name"] == "whitened" and plain["algorithm"]["name"] == "treegd"
-    assert from_plain(plain) == wrapped
-    assert by_name(**plain) == wrapped
-    assert code_of(wrapped) is None
-
-
-def test_prepared_takes_names_tables_and_objects() -> None:
-    inner = A.TreeGD()
-    assert prepared(inner, None) is inner
-    for given_ in ("whitening", {"name": "whitening"}, Whitening()):
-        assert prepared(inner, given_) == Whitened(inner)
-    with pytest.raises(InputError, match="whitens its records already"):
-        prepared(prepared(inner, "whitening"), "whitening")
-    for wrong in ("whiten", {"name": "whitening", "shares": 0.1}, 0.1):
-        with pytest.raises(InputError, match="prepare"):
-            prepared(inner, wrong)
-    with pytest.raises(InputError, match="the table of the algorithm behind it"):
-        by_name("whitened", share=0.1)
-
-
-def checked(facts: Facts, algorithm: Any = None, whitening: Any = None, **more: Any) -> Any:
-    wrapped = Whitened(algorithm or A.TreeGD(), whitening or Whitening())
-    topology = tc.graph.Topology.of(tc.graph.ring(4))
-    return run_spec(wrapped, topology, facts, 5, **more).checked()
-
-
-def test_what_cannot_be_mapped_is_refused_before_any_record_is_touched() -> None:
-    for regulariser in ("l1", "elastic-net"):
-        with pytest.raises(UnsupportedError, match="use 'l2' or 'none'"):
-            checked(facts_for(3, regulariser=regulariser))
-    with pytest.raises(UnsupportedError, match=r"up to 1000 features. Use kind='diagonal'"):
-        checked(facts_for(1001), whitening=Whitening(kind="full"))
-    with pytest.raises(UnsupportedError, match="get a diagonal one; leave it out"):
-        checked(facts_for(1001), whitening=Whitening(rank=5))
-    checked(facts_for(1001))
-    checked(facts_for(1000), whitening=Whitening(rank=5))
-    with pytest.raises(UnsupportedError, match=r"Whitening.rank must be left out"):
-        checked(facts_for(3), A.PVP(), Whitening(rank=2))
-    with pytest.raises(UnsupportedError, match="leave prepare out"):
-        checked(facts_for(3), A.IPADMM(), privacy=tc.Privacy(1.0, mode="as-published"))
-    with pytest.raises(UnsupportedError, match="smoothed-hinge"):
-        checked(facts_for(3, loss="hinge"))
-    checked(facts_for(3))
 
 
 def test_members_that_start_apart_agree_first() -> None:
