@@ -1,17 +1,20 @@
 """How kernels are compiled: options for all of them, and a word while it takes time.
 
 Numba keeps what it compiled beside the sources or in the user's cache (`_compiled`), so that only
-the first run waits.
+the first run waits. A kernel that is kept is loaded without what only compiling needs.
 """
 
 from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+import numba
 from numba.core import event
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 from tacenda import _compiled
 
@@ -32,6 +35,29 @@ EXACT_INNER: dict[str, Any] = {**EXACT, "no_cpython_wrapper": True}
 FAST_INNER: dict[str, Any] = {**FAST, "no_cpython_wrapper": True, "forceinline": True}
 # Of the body of an overload, which is kept with its caller
 FAST_BODY: Any = {key: value for key, value in FAST_INNER.items() if key != "cache"}
+
+
+class _Kept(FunctionCache):
+    """Numba's own cache, but for one thing: before it looks, that one loads all that compiling
+    needs, up to 26 MB in half a second, also where the kernel is found. A kernel that is not found
+    is compiled, and numba loads it then."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)  # what loaded code makes room with
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
+    """`numba.njit`; what is kept between starts is loaded quickly."""
+
+    def compiled(function: Any) -> Any:
+        kernel = numba.njit(**options)(function)
+        if cache:
+            kernel._cache = _Kept(function)  # type: ignore[no-untyped-call]
+        return kernel
+
+    return compiled
 
 
 class _Watch(event.Listener):

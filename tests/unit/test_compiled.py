@@ -77,3 +77,36 @@ def test_in_a_read_only_system_without_a_home(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-800:]
     assert (state / "compiled" / tacenda.__version__).is_dir()
+
+
+LEAN = """
+import sys
+import numpy as np
+from tacenda.graph import kernels
+from tacenda.graph.topology import Topology
+
+ring = Topology.if_connected(5, np.array([[0, 1], [0, 4], [1, 2], [2, 3], [3, 4]]), "")
+hops, queue = np.full(5, -1), np.empty(5, np.int64)
+reached = kernels.breadth_first(ring.indptr, ring.indices, 0, hops, queue)
+hit = sum(kernels.breadth_first.stats.cache_hits.values())
+print(reached, *hops, hit, "numba.np.linalg" in sys.modules, "scipy.sparse" in sys.modules)
+sizes = np.ones(5, np.int64)
+kernels.add_up(queue, np.array([-1, 0, 1, 4, 0]), sizes)
+print(*sizes, sum(kernels.add_up.stats.cache_misses.values()))
+"""
+
+
+def test_a_kernel_that_is_kept_is_loaded_without_the_compilers_tables(tmp_path: Path) -> None:
+    """A kernel that is not kept is compiled in the same process all the same."""
+    env = {**os.environ, VARIABLE: str(tmp_path)}
+    command = [sys.executable, "-c", LEAN]
+    first, second = (
+        subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert first == "5 0 1 2 2 1 0 True False\n5 2 1 1 2 1\n"
+    assert second == "5 0 1 2 2 1 1 False False\n5 2 1 1 2 0\n"
+    for kept in tmp_path.rglob("*add_up*"):
+        kept.unlink()
+    third = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    assert third == "5 0 1 2 2 1 1 False False\n5 2 1 1 2 1\n"

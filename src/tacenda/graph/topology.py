@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Mixing = Literal["metropolis", "uniform", "max-degree"]
+# Up to here NumPy takes milliseconds; SciPy's graphs take a quarter of a second to load
+FEW_EDGES = 10_000
 MIXINGS: tuple[Mixing, ...] = ("metropolis", "uniform", "max-degree")
 
 
@@ -132,20 +134,16 @@ class Topology:
 
     @classmethod
     def _joined(cls, labels: Sequence[Any], edges: Ints, name: str) -> Topology:
-        from scipy.sparse import csr_array
-
         # Edges come in lexicographic order. So the larger neighbours of each node stand in order
-        # already, and transposed, which is one pass, the smaller ones do: no sorting.
+        # already, and with the edges in the order of their larger ends the smaller ones do.
         n, count = len(labels), len(edges)
         larger, smaller = (np.bincount(edges[:, k], minlength=n) for k in (0, 1))
         ends = np.ascontiguousarray(edges[:, 1])
-        up = np.concatenate([np.zeros(1, np.int64), np.cumsum(larger)])
-        down = csr_array((np.ones(count, np.int8), ends, up), shape=(n, n)).T.tocsr()
         degrees = smaller + larger
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
+        up, down, indptr = map(_starts, (larger, smaller, degrees))
         indices = np.empty(2 * count, np.int64)
         place = np.arange(count)
-        indices[place + np.repeat(indptr[:-1] - down.indptr[:-1], smaller)] = down.indices
+        indices[place + np.repeat(indptr[:-1] - down[:-1], smaller)] = _smaller_ends(edges, up)
         indices[place + np.repeat(indptr[:-1] + smaller - up[:-1], larger)] = ends
         for array in (indptr, indices, degrees, edges):
             array.flags.writeable = False
@@ -317,6 +315,13 @@ class Topology:
 
     def _reached(self) -> int:
         """How many nodes have a path from the first."""
+        if len(self.edges) <= FEW_EDGES:
+            found, seen = [0], {0}
+            for position in found:  # grows
+                new = set(self.neighbours(position).tolist()) - seen
+                seen |= new
+                found += new
+            return len(found)
         from scipy.sparse.csgraph import breadth_first_order
 
         return len(breadth_first_order(self.adjacency(), 0, return_predecessors=False))
@@ -335,6 +340,25 @@ class Topology:
             f"(no path from node {self.labels[0]!r} to {outside!r}); "
             "add an edge between them or run each by itself."
         )
+
+
+def _starts(counts: Ints) -> Ints:
+    """Where each group begins in an array of them all, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _smaller_ends(edges: Ints, starts: Ints) -> Ints:
+    """The smaller ends of the edges, in the order of the larger ones. starts: of each smaller."""
+    if len(edges) <= FEW_EDGES:
+        found: Ints = edges[np.argsort(edges[:, 1], kind="stable"), 0]
+        return found
+    from scipy.sparse import csr_array
+
+    # Transposed, which is one pass: no sorting
+    n, ends = len(starts) - 1, np.ascontiguousarray(edges[:, 1])
+    flags = np.ones(len(edges), np.int8)
+    turned: Ints = csr_array((flags, ends, starts), shape=(n, n)).T.tocsr().indices
+    return turned
 
 
 def sorted_edges(edges: Ints) -> Ints:

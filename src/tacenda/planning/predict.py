@@ -27,6 +27,7 @@ from tacenda.engines import HERE, Call, Workers, run_calls
 from tacenda.errors import InputError
 from tacenda.planning.forecast import Landscape, signal_scale
 from tacenda.planning.public import PublicSample
+from tacenda.privacy.accounting.roots import brent
 from tacenda.privacy.settings import Privacy
 from tacenda.problem.problem import Problem
 from tacenda.questions.constants import Constants
@@ -316,11 +317,10 @@ def _generated(
 
 def centre(scores: NDArray[Any], prevalence: float) -> float:
     """What is added to log odds so that their mean chance is the prevalence."""
-    from scipy.optimize import brentq
     from scipy.special import expit
 
     reach = float(np.abs(scores).max()) + 40.0
-    return float(brentq(lambda b: float(np.mean(expit(scores + b))) - prevalence, -reach, reach))
+    return brent(lambda b: float(np.mean(expit(scores + b))) - prevalence, -reach, reach)
 
 
 def _problem(facts: Facts, sizes: NDArray[Any], X: Any, y: NDArray[Any]) -> Problem:

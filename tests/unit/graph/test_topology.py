@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tacenda import graph as g
 from tacenda.errors import InputError, UnsupportedError
-from tacenda.graph import Topology
+from tacenda.graph import Topology, topology
 
 SMALL = [
     g.ring(7),
@@ -165,6 +165,21 @@ def test_bad_graphs_are_named(graph, words):
 
 def test_a_multigraph_without_parallel_edges_is_fine():
     assert Topology.of(nx.MultiGraph([(0, 1), (1, 2)])).degrees.tolist() == [1, 2, 1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 25), st.integers(0, 60), st.integers(0, 10_000))
+def test_small_graphs_are_joined_as_large_ones(n, count, seed):
+    """Also where they fall into parts."""
+    ends = np.random.default_rng(seed).integers(n, size=(count, 2))
+    edges = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+    small = Topology.in_parts(range(n), edges.copy(), "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topology, "FEW_EDGES", -1)
+        large = Topology.in_parts(range(n), edges, "")
+        reached = large._reached()
+    assert (small.indices == large.indices).all() and (small.indptr == large.indptr).all()
+    assert small._reached() == reached
 
 
 @settings(max_examples=40, deadline=None)

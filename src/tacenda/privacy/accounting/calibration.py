@@ -27,6 +27,7 @@ from tacenda.privacy.accounting.events import (
 )
 from tacenda.privacy.accounting.judge import Curve, judge
 from tacenda.privacy.accounting.pld import pld_profile
+from tacenda.privacy.accounting.roots import brent
 
 TOLERANCE = 1e-6  # relative, on the noise scale
 SMALLEST, LARGEST = 1e-9, 1e12
@@ -56,8 +57,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(accounting.gaussian_mu(1.0, 1e-5), 5)
     0.26805
     """
-    from scipy.optimize import brentq  # slow to load
-
     eps, d = _check_target(epsilon, delta)
     if d == 0:
         raise PrivacyError(_no_delta("Gaussian noise"))
@@ -72,7 +71,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 2 * low
     while gap(math.log(high)) < 0:
         high *= 2
-    mu = math.exp(float(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14)))
+    mu = math.exp(brent(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14))
     # Beyond the rounding of ln delta, so that any later evaluation agrees
     mu, step = mu * (1 - 2e-13), 1e-15
     while math.exp(gaussian_log_delta(mu, eps)) > d:

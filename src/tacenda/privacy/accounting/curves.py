@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from tacenda.privacy.accounting.roots import brent, least
 
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -140,12 +142,9 @@ class ZcdpProfile:
     def _best(bound: Callable[[float], float]) -> float:
         """Any order is sound, so the minimum need only be near;
         a coarse grid saves it from a local one."""
-        from scipy.optimize import minimize_scalar
-
         grid = np.linspace(-14, 14, 113)
         start = float(grid[int(np.argmin([bound(float(g)) for g in grid]))])
-        found: Any = minimize_scalar(bound, bounds=(start - 0.25, start + 0.25), method="bounded")
-        return float(min(found.fun, bound(start)))
+        return float(min(least(bound, start - 0.25, start + 0.25), bound(start)))
 
 
 @dataclass(frozen=True)
@@ -189,8 +188,6 @@ def solve_decreasing(
 ) -> float:
     """The smallest x in [low, high] with log_delta(x) <= target, from above:
     the value returned satisfies it."""
-    from scipy.optimize import brentq
-
     if log_delta(low) <= target:
         return low
 
@@ -199,7 +196,7 @@ def solve_decreasing(
 
     if gap(high) >= 0:  # only by rounding: the caller's upper end is a proven one
         return high * (1 + 1e-12)
-    root = float(brentq(gap, low, high, xtol=1e-14 * max(high, 1e-6), rtol=1e-13))
+    root = brent(gap, low, high, xtol=1e-14 * max(high, 1e-6), rtol=1e-13)
     step = 1e-13 * max(abs(root), 1e-300)
     while log_delta(root) > target:
         root, step = root + step, 2 * step

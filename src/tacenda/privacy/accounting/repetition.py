@@ -43,6 +43,7 @@ from scipy.special import log_ndtr, ndtr
 from tacenda import checks
 from tacenda._types import Floats
 from tacenda.privacy.accounting.curves import GaussianProfile, gaussian_log_delta, solve_decreasing
+from tacenda.privacy.accounting.roots import brent
 
 POISSON = math.inf  # the shape that stands for it
 ROUNDING = 1e-9  # relative, on every delta: floats err far less
@@ -71,8 +72,6 @@ class Repetitions:
     @cached_property
     def stop(self) -> float:
         """g of the truncated negative binomial, from its mean; the mean falls as g grows."""
-        from scipy.optimize import brentq
-
         s = self.shape
 
         def log_mean(log_g: float) -> float:
@@ -82,7 +81,7 @@ class Repetitions:
             return math.log(s * -math.expm1(log_g) / g / -math.expm1(s * log_g))
 
         target = math.log(self.mean)
-        return math.exp(float(brentq(lambda x: log_mean(x) - target, -300.0, -1e-9, xtol=1e-12)))
+        return math.exp(brent(lambda x: log_mean(x) - target, -300.0, -1e-9, xtol=1e-12))
 
     def none_of(self, share: float) -> float:
         """The chance that no draw falls into that share of the candidates: f(1 - share)."""
@@ -139,8 +138,6 @@ class RepetitionProfile:
     @cached_property
     def _shift(self) -> float:
         """(s + 1) ln t, rounded up."""
-        from scipy.optimize import brentq
-
         g = self.repetitions.stop
 
         def other(log_t: float) -> float:
@@ -148,7 +145,7 @@ class RepetitionProfile:
 
         top = other(0.0)
         # The first falls and the second grows with t, so that either is sound near the root
-        root = float(brentq(lambda x: other(x) - x, 0.0, top + 1e-12, xtol=1e-14)) if top else 0.0
+        root = brent(lambda x: other(x) - x, 0.0, top + 1e-12, xtol=1e-14) if top else 0.0
         return (self.repetitions.shape + 1) * max(root, other(root)) * (1 + ROUNDING)
 
     def _negative_binomial(self, epsilon: float) -> float:
@@ -186,8 +183,6 @@ class RepetitionProfile:
 def mean_for(shape: float, candidates: int, found: float) -> Repetitions:
     """The repetitions with the least mean that draw any one of so many candidates at least once
     with that chance."""
-    from scipy.optimize import brentq
-
     count = checks.whole("candidates", candidates, least=2)
     chance = checks.between("found", found, 0.0, 1.0)
 
@@ -202,7 +197,7 @@ def mean_for(shape: float, candidates: int, found: float) -> Repetitions:
         high += 1.0
         if high > 500:
             return Repetitions(shape, math.inf if shape == POISSON else math.exp(500))
-    return Repetitions(shape, math.exp(float(brentq(missed, low, high, xtol=1e-9))))
+    return Repetitions(shape, math.exp(brent(missed, low, high, xtol=1e-9)))
 
 
 def base_mu(repetitions: Repetitions, epsilon: float, delta: float) -> float:
