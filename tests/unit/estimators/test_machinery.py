@@ -192,7 +192,7 @@ def test_noise_above_all_signal_is_said_with_a_remedy() -> None:
         tc.PrivateRidge(0.1, bounds=(-1, 1), target_bounds=(-1, 1)).fit(X[:30], target[:30])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        classifier(1.0).fit(X, y)
+        classifier(4.0).fit(X, y)
 
 
 @pytest.mark.parametrize(
