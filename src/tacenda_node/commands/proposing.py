@@ -246,8 +246,8 @@ def _start_of(base: Contract, settings: NodeSettings) -> PublicStart | None:
         return None
     if base.prepare is not None and not len(found.for_next):
         raise InputError(
-            f"The result of {base.title!r} is of an earlier version and has no moment to use "
-            "again; add --from-scratch for this run, and the next one can continue it."
+            f"The result of {base.title!r} has no moment to use again; add --from-scratch for "
+            "this run, and the next one can continue it."
         )
     return found
 

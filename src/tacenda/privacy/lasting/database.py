@@ -137,11 +137,6 @@ class LedgerFile(SqliteFile):
                 self.execute_all(SCHEMA + HEAD)
                 self.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", VERSION)
                 self.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", secrets.token_hex(32))
-        elif self.one("SELECT 1 FROM sqlite_master WHERE name = 'rosters'") is None:
-            with self.writing():  # a ledger from before there were any
-                self.execute(
-                    "CREATE TABLE IF NOT EXISTS rosters (run TEXT PRIMARY KEY, ids BLOB NOT NULL)"
-                )
         version = self.one("SELECT value FROM meta WHERE name = 'version'")
         if version is None or version[0] != VERSION:
             found = None if version is None else version[0]
