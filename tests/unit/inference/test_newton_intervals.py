@@ -14,7 +14,7 @@ import statsmodels.api as sm
 import tacenda as tc
 from tacenda.algorithms.moments import MomentRegression
 from tacenda.algorithms.statistic import StatisticRelease
-from tacenda.errors import InputError, StateError, UnsupportedError
+from tacenda.errors import InputError, PrivacyError, StateError, UnsupportedError
 from tacenda.inference import Condition, GradientMoments, Inference, from_released, holm, intervals
 from tacenda.inference.asking import check_width
 from tacenda.inference.newton import Information, doubt, edge, one_step
@@ -263,7 +263,7 @@ def test_holm_is_that_of_statsmodels() -> None:
 
 def test_a_question_that_noise_would_hide_is_refused_before_it_is_charged(tmp_path: Any) -> None:
     ledger, start, few = tmp_path / "ledger.db", at(TRUTH, "logistic"), tc.Privacy(0.01)
-    with pytest.raises(InputError, match="nothing was asked or charged"):
+    with pytest.raises(PrivacyError, match="nothing was asked or charged"):
         intervals(start, logistic(), PAIR, privacy=few, ledger=ledger, dataset="a")
     assert not ledger.exists()
 

@@ -45,8 +45,9 @@ def _files(home: Path) -> dict[str, bytes]:
 def test_all_is_well_and_nothing_is_changed(home: Path) -> None:
     before = _files(home)
     found = _found(home)
-    assert list(found) == ["contract", "records", "bounds", "cost"]
+    assert list(found) == ["contract", "warning", "records", "bounds", "cost"]
     assert all(finding.ok for finding in found.values())
+    assert "Weak signal" in found["warning"].found  # 900 records of three members at epsilon 1
     assert "members like this one" in found["contract"].found
     assert "300 records" in found["records"].found
     assert "charge epsilon 1 at delta 1e-06" in found["cost"].found
