@@ -193,7 +193,15 @@ class Statement:
     @property
     def exact(self) -> bool:
         """False where `epsilon` is an upper bound: the privacy may be better than it says."""
-        return self.curve().exact
+        return self.curve().exact and not self._uneven
+
+    @property
+    def _uneven(self) -> bool:
+        """Whether a person's nodes add unlike noise: then the worst node is counted at each."""
+        numbers = [v for charge, _ in self.charges for v in charge.entries.values() if v.size]
+        return self.members_per_person > 1 and any(
+            np.ptp(values) > 1e-9 * np.abs(values).max() for values in numbers
+        )
 
     def curve(self, node: int | None = None) -> Curve:
         """Privacy curve of one node: epsilon(delta), delta(epsilon), mu and the trade-off.

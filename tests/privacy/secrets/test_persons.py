@@ -407,7 +407,7 @@ def test_a_cap_without_ids_and_a_person_on_two_nodes_are_refused() -> None:
     tc.simulate(data, alone, "gossipgd", 2)  # without privacy nothing is promised to anybody
 
 
-def private(most: int, members: int, algorithm: Any, epsilon: float = 1.0) -> Any:
+def private(most: int, members: int, algorithm: Any, epsilon: Any = 1.0) -> Any:
     """The statement of a short run over four nodes, for persons with so many records and nodes."""
     rng = np.random.default_rng(7)
     parts, ids = [], []
@@ -440,6 +440,15 @@ def test_a_person_on_two_nodes_keeps_the_budget_as_a_whole(name: str) -> None:
     assert alone.person([0, 1]) > 1.3  # noise for one node does not do for two
     again = type(found).from_plain(found.to_plain())
     assert again.epsilon == found.epsilon and again.unit == found.unit
+
+
+def test_the_worst_node_counted_twice_is_an_upper_bound() -> None:
+    """Nodes with unlike noise: no two of them lose what the worst one counted twice would."""
+    even, uneven = (private(2, 2, TUNED["dpdda"], e) for e in (1.0, [0.5, 1.0, 2.0, 1.0]))
+    assert even.exact and not uneven.exact
+    lost = [uneven.person([a, b]) for a in range(4) for b in range(a)]
+    assert max(lost) < 0.95 * uneven.epsilon
+    assert private(2, 1, TUNED["dpdda"], [0.5, 1.0, 2.0, 1.0]).exact
 
 
 def test_words_say_for_whom() -> None:
