@@ -144,15 +144,6 @@ def test_a_roster_that_was_changed_is_seen(tmp_path: Path) -> None:
         assert "ids noted for run 'one'" in store.verify().reason
 
 
-def test_a_ledger_from_before_rosters_is_opened(tmp_path: Path) -> None:
-    with LedgerStore(tmp_path / "ledger") as store:
-        store.open_run("one", "north", "", None, [(Pure(0.5), 1)])
-        store._file.execute("DROP TABLE rosters")
-    with LedgerStore(tmp_path / "ledger") as store:
-        assert store.rosters_of("north") == {} and store.verify().ok
-        assert store.spent_by_id("north").reserved == [(Pure(0.5), 1)]
-
-
 def test_a_refused_run_leaves_no_roster(tmp_path: Path) -> None:
     with LedgerStore(tmp_path / "ledger") as store:
         store.set_budget("north", 1.0, 0.0)
