@@ -199,7 +199,9 @@ def test_dual_averaging_with_sound_noise_passes() -> None:
 def test_sound_noise_passes_thoroughly(name: str) -> None:
     privacy = tc.Privacy(1.0, 1e-3) if name != "dpdda one" else tc.Privacy(1.0, 1e-2)
     graph = tc.graph.ring(5) if VARIANTS[name].traits.shared_noise else None
-    found = audit(VARIANTS[name], privacy=privacy, graph=graph, rounds=20, trials=100_000, seed=11)
+    # Who minimises in every round needs an hour for a hundred thousand
+    trials = 10_000 if name.split()[0] in ("dvp", "pvp", "madmm", "radmm") else 100_000
+    found = audit(VARIANTS[name], privacy=privacy, graph=graph, rounds=20, trials=trials, seed=11)
     assert found.verdict == "consistent" and not found.contradicts_accountant
 
 
